@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -15,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, NextPages, UrlReport
 from crawlstream.model.state import CrawlState
@@ -24,14 +27,16 @@ from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import print_line, stdout_console
+from crawlstream_cli.common.times import moment
 from crawlstream_cli.common.which import AppId, Spider, unknown_crawl, which_crawl
 from crawlstream_cli.common.words import of_families
 from crawlstream_frontier.inspector import MOST_CRAWLS
 from crawlstream_frontier.opening.servers import shelf_of
-from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.family_decisions import FORGET, WHY_NOT, decide, guard_report
 from crawlstream_frontier.queries import MOST_NEXT
-from crawlstream_frontier.waste.packing import unpack
-from crawlstream_frontier.waste.report import SketchReport, report_of
+from crawlstream_frontier.waste.persons import PersonWord, check_family
+from crawlstream_frontier.waste.report import SketchReport
+from crawlstream_frontier.worker.person_store import OK
 
 frontier = typer.Typer(
     help="Inspect the frontier: queued and in-flight pages, domains, crawls.",
@@ -147,16 +152,60 @@ async def _next(crawl: CrawlKey, number: int) -> NextPages:
 @frontier.command("guard")
 def show_guard(
     domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="Domain or host to look up.")],
+    *,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FAMILY",
+            help="Follow links into this family in their turn, whatever is learned. Repeatable.",
+        ),
+    ] = None,
+    refuse: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FAMILY",
+            help="Leave out all links into this family, and skip its pages. Repeatable.",
+        ),
+    ] = None,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FAMILY", help="Take back a verdict of a person. Repeatable."),
+    ] = None,
+    author: Annotated[
+        str | None,
+        typer.Option(help="Name to keep with the verdict; default: that of the system's user."),
+    ] = None,
 ) -> None:
-    """Print as JSON what the waste guard has learned of a domain.
+    """Print as JSON what the waste guard has learned of a domain, and what persons have decided.
 
-    Families are sets of URLs that are judged together: a query parameter, another host, or the form
-    of a path. Names are kept only of families with a verdict; others are shown by their hash.
+    Families are sets of URLs that are judged together: ?NAME of a query parameter, host for other
+    hosts, or the form of a path, as /events/#/#. Names are kept only of families with a verdict;
+    others are shown by their hash. Verdicts of persons hold for all crawls whose guard is on, until
+    they are taken back; crawlers know them within ten seconds.
 
-    Example: crawlstream frontier guard example.com
+    Example: crawlstream frontier guard shop.example.com --allow ?color --refuse /calendar/#/#
     """
-    _, report = asyncio.run(_domain(fold_host(domain)))
+    host = fold_host(domain)
+    words = {PersonWord.ALLOW: allow or (), PersonWord.REFUSE: refuse or (), FORGET: forget or ()}
+    named = [(word, check_family(name)) for word, names in words.items() for name in names]
+    if named:
+        text = author or getpass.getuser()
+        by = "".join(filter(str.isprintable, text))[:_LONGEST_AUTHOR]
+        asyncio.run(_decide(host, named, by))
+    _, report = asyncio.run(_domain(host))
     _write_json(asdict(report))
+
+
+_LONGEST_AUTHOR = 100
+
+
+async def _decide(host: str, named: Sequence[tuple[str, str]], author: str) -> None:
+    """Store verdicts of a person; ConfigError for the first one that is not taken."""
+    async with cluster_frontier(load_settings()) as frontier:
+        for word, family in named:
+            answer = await decide(frontier, host, word, family=family, author=author)
+            if answer != OK:
+                raise ConfigError(f"{family} of {host}: {WHY_NOT[answer]}")
 
 
 def _meant(crawlid: str, appid: str | None, spider: str | None) -> CrawlKey:
@@ -191,12 +240,7 @@ async def _domain(host: str) -> tuple[DomainReport, SketchReport]:
     settings = load_settings()
     async with cluster_frontier(settings) as frontier:
         site = await frontier.site_of(host)
-        return await frontier.inspector.domain(site), await _sketch(frontier, host, site)
-
-
-async def _sketch(frontier: Frontiers, host: str, site: str) -> SketchReport:
-    (raw,) = await frontier.of_host(host).sketches.read([site])
-    return report_of(site, unpack(raw))
+        return await frontier.inspector.domain(site), await guard_report(frontier, host)
 
 
 async def _crawl(crawl: CrawlKey) -> CrawlState:
@@ -260,11 +304,16 @@ def _domain_rows(report: DomainReport) -> Sequence[tuple[str, str]]:
 
 def _guard_rows(report: SketchReport) -> Sequence[tuple[str, str]]:
     """Return what the waste guard has learned; nothing about families that are open."""
+    persons = [
+        ("", f"{each.family} {each.verdict}: {each.author}, {moment(each.at, now=time.time())}")
+        for each in report.persons
+    ]
     if not report.pages:
-        return [("guard", "no pages have been compared")]
+        return [("guard", "no pages have been compared"), *persons]
     judged = [each for each in report.families if each.verdict != "open"]
     rows = [("guard", f"{report.pages} pages compared, {len(judged)} families with a verdict")]
-    return rows + [("", f"{each.family} {each.verdict}: {each.summary}") for each in judged]
+    learned = [("", f"{each.family} {each.verdict}: {each.summary}") for each in judged]
+    return [*rows, *learned, *persons]
 
 
 def _show_crawl(state: CrawlState, *, as_json: bool) -> None:

@@ -24,6 +24,7 @@ from crawlstream_frontier.scripts import Scripts
 from crawlstream_frontier.shelves.shelf import Shelf
 from crawlstream_frontier.shelves.stocking import Stocking
 from crawlstream_frontier.throttle_rules import ThrottleRules
+from crawlstream_frontier.worker.person_store import PersonVerdicts
 from crawlstream_frontier.worker.session import WorkerSession
 from crawlstream_frontier.worker.sketch_store import SketchStore
 
@@ -62,6 +63,7 @@ class Frontier:
         self.inspector = Inspector(self.scripts, self.stocking)
         self.schedules = Schedules(self.scripts)
         self.sketches = SketchStore(self.scripts)
+        self.person_verdicts = PersonVerdicts(self.scripts)
 
     def session(self, worker: str, spiderid: str, *, group: str = "") -> WorkerSession:
         """Return the session of a worker of this name; ``group`` is its egress group."""

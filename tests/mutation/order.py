@@ -29,6 +29,7 @@ _NEAR = {
     "found": "clock boot",
     "group": "streams",
     "guard": "store",
+    "guarded": "store",
     "holds": "workers lease backoff",
     "info": "inspect listing sites",
     "inspect": "inspect",

@@ -109,7 +109,7 @@ class FrontierKeys:
         """Return patterns of keys of the whole cluster that a move of the frontier keeps."""
         schedules = [self.schedules(), self.schedule("*"), self.tag + "skipping"]
         proxies = [self.proxy_health(), self.proxy_spent("*"), self.tag + "proxies:rest"]
-        rules = [self.rule_changes(), self.rule_authors()]
+        rules = [self.rule_changes(), self.rule_authors(), self.tag + "guarded"]
         return [*schedules, *proxies, *rules, self.stats("*", "*"), self.tag + "purse*"]
 
     def chunk_lists(self) -> str:

@@ -144,6 +144,7 @@ def _completion(
             lambda partition: clients.frontiers[partition].sketches,
             clients.site_of,
             publisher.verdict,
+            clients.frontiers.root.person_verdicts,
         )
     return endings
 

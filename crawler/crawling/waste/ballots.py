@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from crawling.quality.address_parts import host_hash
 from crawlstream.model.url import host_of
+from crawlstream_frontier.waste.packing import unpack
+from crawlstream_frontier.waste.persons import PersonWords
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.verdicts import SiteVerdicts, verdicts_of
 from crawlstream_frontier.waste.votes import PageVote
@@ -21,7 +23,7 @@ MOST_OF_SITE = 256
 """Votes of one site that wait for Redis; further pages do not vote."""
 _FULL_AT = 16
 _OLD_AFTER_S, _OLD_AT = 10.0, 8
-_READ_EVERY_S = 10.0
+READ_EVERY_S = 10.0
 _HELD_ROUNDS, _HELD_S = 3, 2.0
 """Rounds of pages, and seconds, for which the vote of a page of the last band is held."""
 
@@ -64,6 +66,8 @@ class Ballot:
     """Name of the main host; empty: no page of it was seen."""
     verdicts: SiteVerdicts | None = None
     """Families that are not open; None: all are, or no sketch was seen."""
+    by_persons: PersonWords = field(default_factory=dict)
+    """Verdicts of persons on families of the site."""
     guarded_at: float = -math.inf
     """When a page of a crawl in mode ``on`` was seen."""
     read_at: float = -math.inf
@@ -80,7 +84,13 @@ class Ballot:
         """Take over what is stored."""
         self.raw, self.read_at, self.is_calm = raw, now, sketch.is_calm
         self.main = sketch.main if sketch.pages else None
-        self.verdicts = verdicts_of(sketch)
+        self.verdicts = verdicts_of(sketch, self.by_persons)
+
+    def heed(self, by_persons: PersonWords) -> None:
+        """Take over the verdicts of persons."""
+        if by_persons != self.by_persons:
+            self.by_persons = by_persons
+            self.verdicts = verdicts_of(unpack(self.raw), by_persons)
 
     def note_end(self, admitted_at: float, now: float) -> None:
         """Note the end of a page that was leased at ``admitted_at``."""
@@ -97,7 +107,7 @@ class Ballot:
 
     def is_guarded(self, now: float) -> bool:
         """Return whether crawls act on the verdicts at present."""
-        return now - self.guarded_at < _READ_EVERY_S
+        return now - self.guarded_at < READ_EVERY_S
 
     def ripen(self, now: float) -> None:
         """Let the votes of the last band count that have been held long enough."""
@@ -120,7 +130,7 @@ class Ballot:
 
     def wants_reading(self, now: float) -> bool:
         """Return whether crawls act on the verdicts, and they may have changed."""
-        return self.is_guarded(now) and now - self.read_at >= _READ_EVERY_S
+        return self.is_guarded(now) and now - self.read_at >= READ_EVERY_S
 
 
 class Ballots:
@@ -131,19 +141,33 @@ class Ballots:
         self._by_site: OrderedDict[SiteName, Ballot] = OrderedDict()
         self._votes = 0
         self._forgotten = forgotten
+        self._by_persons: Mapping[str, PersonWords] = {}
 
     def __len__(self) -> int:
         return len(self._by_site)
 
     def of(self, site: SiteName) -> Ballot:
         """Return the ballot of a site, which becomes the latest."""
-        ballot = self._by_site.setdefault(site, Ballot())
+        ballot = self._by_site.get(site)
+        if ballot is None:
+            ballot = self._by_site[site] = Ballot()
+            ballot.heed(self._by_persons.get(site.domain, {}))
         self._by_site.move_to_end(site)
         while len(self._by_site) > MOST_SITES or self._votes > _MOST_VOTES:
             _, oldest = self._by_site.popitem(last=False)
             self._votes -= oldest.size
             self._forgotten(oldest)
         return ballot
+
+    def heed(self, by_persons: Mapping[str, PersonWords]) -> None:
+        """Take over the verdicts of persons, by site."""
+        self._by_persons = by_persons
+        for site, ballot in self._by_site.items():
+            ballot.heed(by_persons.get(site.domain, {}))
+
+    def is_guarded(self, now: float) -> bool:
+        """Return whether crawls act on the verdicts on any site at present."""
+        return any(ballot.is_guarded(now) for ballot in self._by_site.values())
 
     def add(self, site: SiteName, vote: PageVote, now: float) -> None:
         """Add a vote; one of the last band counts later."""

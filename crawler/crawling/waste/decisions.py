@@ -45,13 +45,16 @@ def decide(
     ``rules`` keep do not count.
     """
     if verdicts is None:
-        return LinkDecision(url, is_last=_is_search(url, rules))
+        return LinkDecision(url, is_last=_is_search(url, rules, None))
     sample = _sample_of(url)
     clean = _without_waste(url, verdicts, main_host, rules)
     state, family = verdicts.worst(_judged(place_of(clean), rules))
-    if state is FamilyState.REFUSED and sample % _TRIED != _TRIED_AT:
+    is_tried = sample % _TRIED == _TRIED_AT and not verdicts.is_sure(family)
+    if state is FamilyState.REFUSED and not is_tried:
         return LinkDecision(clean, refused=reason_of(family), family=family)
-    return LinkDecision(clean, is_last=state > FamilyState.OPEN or _is_search(clean, rules))
+    return LinkDecision(
+        clean, is_last=state > FamilyState.OPEN or _is_search(clean, rules, verdicts)
+    )
 
 
 def reason_of(family: str) -> str:
@@ -99,9 +102,12 @@ def _judged(place: SitePlace, rules: ParameterRules | None) -> SitePlace:
     return place._replace(families=families) if kept else place
 
 
-def _is_search(url: str, rules: ParameterRules | None) -> bool:
+def _is_search(url: str, rules: ParameterRules | None, verdicts: SiteVerdicts | None) -> bool:
     _, _, query = url.partition("?")
     if not query:
         return False
     names = {each.partition("=")[0] for each in query.split("&")}
-    return any(not (rules and rules.keeps(name)) for name in names & _SEARCHES)
+    return any(
+        not (rules and rules.keeps(name)) and not (verdicts and verdicts.allows(PARAMETER + name))
+        for name in names & _SEARCHES
+    )

@@ -7,6 +7,7 @@ verdicts that are known.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +19,7 @@ from crawling.metrics import GUARD_CONFLICTS, GUARD_LINKS, GUARD_PAGES, GUARD_SI
 from crawling.page.guard_notes import GuardNotes
 from crawling.page.page import Page
 from crawling.quality.parameter_rules import ParameterRules
-from crawling.waste.ballots import Ballot, Ballots, SiteName
+from crawling.waste.ballots import READ_EVERY_S, Ballot, Ballots, SiteName
 from crawling.waste.decisions import LinkDecision, decide
 from crawling.waste.evidence import may_vote, vote_of
 from crawling.waste.sketches import Counted, SiteVotes, count, in_calls
@@ -27,8 +28,10 @@ from crawlstream.model.url import host_of
 from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream_frontier.waste.families import VerdictChange
 from crawlstream_frontier.waste.packing import unpack
+from crawlstream_frontier.waste.persons import by_site
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.texts import Kind
+from crawlstream_frontier.worker.person_store import PersonVerdicts
 from crawlstream_frontier.worker.sketch_store import SKETCHES_PER_CALL, SketchStore
 
 _LOOK_EVERY_S = 1.0
@@ -50,11 +53,14 @@ class WasteWatch:
         stores: Callable[[int], SketchStore],
         site_of: Callable[[int, str], str],
         publish: Callable[[GuardVerdict], Awaitable[None]],
+        persons: PersonVerdicts,
     ) -> None:
         """``stores`` and ``site_of`` take the number of a partition."""
         self._stores = stores
         self._site_of = site_of
         self._publish = publish
+        self._persons = persons
+        self._persons_version, self._persons_at = "", -math.inf
         self._ballots = Ballots(lambda ballot: _count_site(ballot, ""))
 
     def note(self, page: Page) -> None:
@@ -109,8 +115,24 @@ class WasteWatch:
         """Count votes until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
+            await self.read_persons()
             await self.read_due()
             await self.count_due()
+
+    async def read_persons(self) -> None:
+        """Read the verdicts of persons, if crawls act on verdicts and these may have changed."""
+        now = time.monotonic()
+        if now - self._persons_at < READ_EVERY_S or not self._ballots.is_guarded(now):
+            return
+        try:
+            version, found = await self._persons.since(self._persons_version)
+        except Exception as error:  # noqa: BLE001  the guard is a hint: it must not end a worker
+            log.warning("guard", outcome="unread", error=repr(error)[:200])
+            return
+        self._persons_at = now
+        if version != self._persons_version:
+            self._persons_version = version
+            self._ballots.heed(by_site(found))
 
     async def read_due(self) -> None:
         """Read the sketches of sites whose verdicts are acted on, if they may have changed."""

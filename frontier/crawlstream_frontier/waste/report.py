@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from crawlstream_frontier.waste.families import Family
+from crawlstream_frontier.waste.persons import PersonVerdict
 from crawlstream_frontier.waste.sketch import Sketch
 
 
@@ -29,6 +31,18 @@ class FamilyReport:
         return text
 
 
+@dataclass(frozen=True, slots=True)
+class PersonReport:
+    """Verdict of a person on a family of URLs."""
+
+    family: str
+    verdict: str
+    """``allow`` or ``refuse``."""
+    author: str
+    at: int
+    """Epoch seconds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SketchReport:
     """Sketch of a site, in plain values."""
@@ -40,9 +54,11 @@ class SketchReport:
     """Epoch seconds of the latest change of a verdict; 0: there was none."""
     families: tuple[FamilyReport, ...]
     """Families with a verdict first, then by their pages."""
+    persons: tuple[PersonReport, ...] = ()
+    """Verdicts of persons, which prevail."""
 
 
-def report_of(site: str, sketch: Sketch) -> SketchReport:
+def report_of(site: str, sketch: Sketch, persons: Iterable[PersonVerdict] = ()) -> SketchReport:
     """Return the report of a site; with a name only for families with a verdict."""
     families = sorted(sketch.families, key=lambda each: (each.is_plain, -each.counts.pages))
     return SketchReport(
@@ -50,6 +66,11 @@ def report_of(site: str, sketch: Sketch) -> SketchReport:
         pages=sketch.pages,
         changed=sketch.changed,
         families=tuple(map(_family, families)),
+        persons=tuple(
+            PersonReport(each.family, each.verdict, each.author, each.at)
+            for each in persons
+            if each.site == site
+        ),
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from crawlstream_frontier.waste.families import FamilyState, family_hash
+from crawlstream_frontier.waste.persons import PersonWord, PersonWords
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.votes import HOST, SitePlace
 
+_NOBODY: PersonWords = {}
 _RARE, _RARER = 32, 128
 """Equal pairs from which fewer links keep what does not matter."""
 
@@ -17,11 +19,13 @@ _RARE, _RARER = 32, 128
 class SiteVerdicts:
     """Families of a site that are not open, by the hash of their name."""
 
-    main: int
-    """Hash of the site's main host."""
+    main: int | None
+    """Hash of the site's main host; None: not known."""
     states: Mapping[int, FamilyState]
     dropped: Mapping[int, int]
     """Number of equal pairs of each parameter, or host, that does not matter."""
+    by_persons: PersonWords = field(default_factory=dict)
+    """Verdicts of persons on families of the site."""
 
     @property
     def drops_host(self) -> bool:
@@ -32,21 +36,36 @@ class SiteVerdicts:
         """Return the number of equal pairs of a family that is dropped; None: it is not."""
         return self.dropped.get(family_hash(name))
 
+    def allows(self, name: str) -> bool:
+        """Return whether a person allows a family."""
+        return bool(self.by_persons) and self.by_persons.get(family_hash(name)) == PersonWord.ALLOW
+
+    def is_sure(self, name: str) -> bool:
+        """Return whether a person has refused a family: none of its links is tried again."""
+        return family_hash(name) in self.by_persons
+
     def worst(self, place: SitePlace) -> tuple[FamilyState, str]:
         """Return the worst state of the families of a URL, and the first family with it."""
         state, family = FamilyState.OPEN, ""
-        for name in place.families_at(self.main):
+        main = self.main
+        names = place.families if main is None else place.families_at(main)
+        for name in names:
             found = self.states.get(family_hash(name), FamilyState.OPEN)
             if found > state:
                 state, family = found, name
         return state, family
 
 
-def verdicts_of(sketch: Sketch) -> SiteVerdicts | None:
-    """Return the verdicts of a sketch; None if all its families are open."""
-    states = {each.key: each.state for each in sketch.families if each.state > FamilyState.OPEN}
-    dropped = {each.key: each.eq for each in sketch.families if each.is_dropped}
-    return SiteVerdicts(sketch.main, states, dropped) if states or dropped else None
+def verdicts_of(sketch: Sketch, by_persons: PersonWords = _NOBODY) -> SiteVerdicts | None:
+    """Return the verdicts of a sketch, and of persons, who prevail; None if there are none."""
+    learned = [each for each in sketch.families if each.key not in by_persons]
+    states = {each.key: each.state for each in learned if each.state > FamilyState.OPEN}
+    dropped = {each.key: each.eq for each in learned if each.is_dropped}
+    if not (states or dropped or by_persons):
+        return None
+    refused = [key for key, verdict in by_persons.items() if verdict == PersonWord.REFUSE]
+    states |= dict.fromkeys(refused, FamilyState.REFUSED)
+    return SiteVerdicts(sketch.main if sketch.pages else None, states, dropped, by_persons)
 
 
 def exception_of(equal_pairs: int) -> int:

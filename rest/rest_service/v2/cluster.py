@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import structlog
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from redis.exceptions import RedisError
 
-from crawlstream.errors import Unavailable
+from crawlstream.errors import ConfigError, Unavailable
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleTable, site_of
 from crawlstream.model.url import fold_host
@@ -21,6 +21,9 @@ from crawlstream.stats.heartbeat import living_in
 from crawlstream.stats.rule_history import note_author
 from crawlstream.stats.wishes import Wish, wish
 from crawlstream.wire import views
+from crawlstream_frontier.partitions.family_decisions import FORGET, WHY_NOT, decide, guard_report
+from crawlstream_frontier.waste.persons import check_family
+from crawlstream_frontier.worker.person_store import OK
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
@@ -105,6 +108,45 @@ async def domain_state(domain: Domain, service: TheService) -> Response:
     return success(
         {"source": source, **views.domain(await service.frontier.inspector.domain(name))}
     )
+
+
+class FamilyDecision(BaseModel):
+    """Decision about a family of URLs of a site."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    family: str = Field(
+        min_length=1,
+        max_length=300,
+        description="As `frontier guard` shows it: `?sort`, `host`, `/events/#/#`.",
+        examples=["?sort"],
+    )
+    verdict: Literal["allow", "refuse", "forget"] = Field(
+        description="`forget` takes a verdict back.", examples=["allow"]
+    )
+
+
+@router.put("/domains/{domain}/guard", summary="Overrule the waste guard")
+async def decide_family(
+    domain: Domain, decision: FamilyDecision, service: TheService, client: TheClient
+) -> Response:
+    """Allow or refuse a family of URLs of a site, for all crawls whose guard is on.
+
+    The verdict stays until it is taken back; the name of the key is kept with it. ``data`` has
+    what the guard has learned of the site, and all verdicts of persons on it.
+    """
+    host, told = fold_host(domain), decision.model_dump()
+    with audited(client, "decide-family", domain=domain, **told):
+        try:
+            family = check_family(decision.family)
+        except ConfigError as error:
+            raise RequestRefused(422, f"{error}.", code="invalid") from None
+        word, author = decision.verdict, client.name
+        why = await decide(service.frontier, host, word, family=family, author=author)
+        if why != OK:
+            status = 404 if decision.verdict == FORGET else 409
+            raise RequestRefused(status, f"{WHY_NOT[why].capitalize()}.", code=why)
+    return success(asdict(await guard_report(service.frontier, host)))
 
 
 @router.get("/throttle", summary="The throttle rules")

@@ -19,6 +19,7 @@ from crawlstream_frontier.waste.families import (
     family_hash,
 )
 from crawlstream_frontier.waste.packing import pack
+from crawlstream_frontier.waste.persons import PersonVerdict
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.worker.sketch_store import SketchWrite
 from support.crawler.cluster import CrawlerCluster
@@ -60,7 +61,7 @@ def _links(web: CrawlerSite) -> tuple[str, ...]:
 
 
 async def _crawl(
-    cluster: CrawlerCluster, guard: str, refused: int = 0, **asked: Any
+    cluster: CrawlerCluster, guard: str, refused: int = 0, family: str = "?sort", **asked: Any
 ) -> tuple[list[str], tuple[str, ...]]:
     """Crawl a site whose second page is slow, so that its sketch is known.
 
@@ -74,7 +75,7 @@ async def _crawl(
         crawl = await cluster.feed(web.url("/"), crawlid=guard, maxdepth=9, guard=guard, **asked)
         state = await cluster.end_of(crawl, timeout_s=60)
     assert state.filtered_by_reason.get("guard_parameter", 0) == refused
-    families = [RefusedFamily(HOST, "?sort", "guard_parameter", 1)]
+    families = [RefusedFamily(HOST, family, "guard_parameter", 1)]
     assert list(state.refused_families) == families[:refused]
     return web.paths(), links
 
@@ -100,6 +101,17 @@ async def test_a_crawl_keeps_and_drops_parameters_whatever_the_guard_has_learned
     paths, (with_id, view, sort, search, _plain) = await _crawl(cluster, "on", parameters=names)
     assert set(paths) == {"/", "/list", with_id, view, sort, "/p/2", "/further", search}
     assert paths.index(search) > max(map(paths.index, (view, sort, "/p/2")))
+
+
+async def test_verdicts_of_persons_prevail(cluster: CrawlerCluster) -> None:
+    """A path is refused, with all of its links, and what was learned does not count."""
+    await cluster.set_rules(ONE_BY_ONE, {})
+    names = {"?sort": "allow", "?view": "refuse", "?q": "allow"}
+    for name, word in names.items():
+        verdict = PersonVerdict(HOST, name, family_hash(name), word, "anna")
+        await cluster.frontier.person_verdicts.put(verdict)
+    paths, (_with_id, _view, sort, search, plain) = await _crawl(cluster, "on", 1, "?view")
+    assert set(paths) == {"/", "/list", "/p/1", sort, search, plain, "/further"}
 
 
 async def test_a_crawl_that_watches_follows_all_links(cluster: CrawlerCluster) -> None:

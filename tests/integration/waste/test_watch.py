@@ -43,7 +43,10 @@ class Watched:
     def __init__(self, redis: Redis) -> None:
         self.frontier = Frontier(redis, KEYS)
         self.events: list[GuardVerdict] = []
-        self.watch = WasteWatch(lambda _: self.frontier.sketches, lambda _, url: url, self._publish)
+        persons = self.frontier.person_verdicts
+        self.watch = WasteWatch(
+            lambda _: self.frontier.sketches, lambda _, url: url, self._publish, persons
+        )
 
     async def _publish(self, event: GuardVerdict) -> None:
         self.events.append(event)

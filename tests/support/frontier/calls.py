@@ -39,6 +39,7 @@ from crawlstream_frontier.proxy_reports import (
 from crawlstream_frontier.scrapes.door import Door, DoorBounds, ScrapeTicket
 from crawlstream_frontier.scripts import Scripts
 from crawlstream_frontier.waste.packing import pack as pack_sketch
+from crawlstream_frontier.waste.persons import PersonVerdict, PersonWord
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.worker.sketch_store import SketchWrite
 from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
@@ -139,6 +140,10 @@ async def _ask(redis: Redis) -> None:
     await robots.claim("http://a.example", None)
     await robots.write("http://a.example", RobotsNote(b"none", 1.0))
     await frontier.sketches.replace([SketchWrite("a.example", None, pack_sketch(Sketch(), 1))])
+    verdict = PersonVerdict("a.example", "?sort", 7, PersonWord.REFUSE, "anna")
+    await frontier.person_verdicts.put(verdict)
+    await frontier.person_verdicts.all()
+    await frontier.person_verdicts.forget("a.example", "?sort")
     await bench.worker.session.reserve("a.example", takes_ms=1, within_ms=1)
     await _move(redis)
 

@@ -73,6 +73,7 @@ TABLE = {
     "GET /v2/frontier": "read",
     "GET /v2/domains": "read",
     "GET /v2/domains/{domain}": "read",
+    "PUT /v2/domains/{domain}/guard": "operate",
     "GET /v2/throttle": "read",
     "PUT /v2/throttle/rules/{domain}": "operate",
     "DELETE /v2/throttle/rules/{domain}": "operate",

@@ -136,6 +136,7 @@ function K.scrapes_at(site) return P .. 'scrapes_at:' .. site end
 function K.scrapes_of(client) return P .. 'scrapes_of:' .. client end
 function K.guard(domain) return P .. 'g:' .. domain end
 K.guards = P .. 'guards'
+K.guarded = P .. 'guarded'
 K.wake_tend = P .. 'wake:tend'
 K.wake_homes = P .. 'wake:homes'
 function K.wake_channel(worker) return P .. 'wake:' .. worker end

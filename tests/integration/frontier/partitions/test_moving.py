@@ -16,6 +16,7 @@ from crawlstream_frontier.moving import filling
 from crawlstream_frontier.moving.withdrawal import State, Withdrawal
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.streams import Streams
+from crawlstream_frontier.waste.persons import PersonVerdict, PersonWord
 from support.frontier.bench import (
     CRAWL,
     Bench,
@@ -88,12 +89,17 @@ async def at_rest(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("bench")
 async def test_all_is_there_in_any_number_of_partitions(redis: Redis) -> None:
-    """Entries in their order, what is delayed, what was seen, sums of the ledgers, the owner."""
+    """Entries in their order, what is delayed, what was seen, sums of the ledgers, the owner.
+
+    Verdicts of persons, too.
+    """
     old = frontiers_in(redis, 1, "cs")
     waiting, delayed = await waiting_in(old), await delayed_in(old)
     seen = {name: own for name, own in (await seen_in(old)).items() if own}
     ledgers = await ledgers_in(old)
     await redis.hset(old.root.scripts.keys.meta(), mapping={"prefix": "demo", "node": "/rules"})
+    verdict = PersonVerdict("a.example", "?sort", 7, PersonWord.REFUSE, "anna")
+    await old.root.person_verdicts.put(verdict)
     assert sum(map(len, waiting.values())) > 1_900
     assert delayed
     for partitions, name in ((3, "a"), (4, "b"), (1, "c")):
@@ -103,6 +109,8 @@ async def test_all_is_there_in_any_number_of_partitions(redis: Redis) -> None:
         assert await delayed_in(new) == delayed
         assert {name: own for name, own in (await seen_in(new)).items() if own} == seen
         assert await ledgers_in(new) == ledgers
+        (told,) = await new.root.person_verdicts.all()
+        assert told._replace(at=0) == verdict
         whose = await new.query(
             lambda its: its.scripts.redis.hmget(its.scripts.keys.meta(), ["prefix", "node"])
         )

@@ -9,7 +9,7 @@ import pytest
 from crawling.quality.address_parts import host_hash
 from crawling.waste import ballots
 from crawling.waste.ballots import MOST_OF_SITE, Ballot, Ballots, SiteName
-from crawlstream_frontier.waste.families import FamilyState
+from crawlstream_frontier.waste.families import FamilyState, family_hash
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.verdicts import SiteVerdicts
 from crawlstream_frontier.waste.votes import PageVote, SitePlace
@@ -131,3 +131,19 @@ def test_the_main_host_is_one_whose_pages_exist() -> None:
         assert ballot.main_host == ""
     ballot.note_guarded("http://www.a.example/", 200, 0)
     assert ballot.main_host == "www.a.example"
+
+
+def test_verdicts_of_persons_are_known_of_sites_to_come() -> None:
+    """They hold without a sketch, also on a path, and end when they are taken back."""
+    found, path = Ballots(lambda _: None), family_hash("/c/#")
+    early = found.of(SITE)
+    found.heed({SITE.domain: {path: "refuse", 7: "allow"}})
+    late = found.of(SITE._replace(partition=9))
+    for ballot in (early, late):
+        verdicts = ballot.verdicts
+        assert verdicts is not None
+        worst = verdicts.worst(SitePlace(host_hash("a.example"), ("/c/#",)))
+        assert worst == (FamilyState.REFUSED, "/c/#")
+        assert verdicts.is_sure("/c/#")
+    found.heed({})
+    assert early.verdicts is None

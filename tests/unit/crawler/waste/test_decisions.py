@@ -9,8 +9,15 @@ import pytest
 
 from crawling.quality.address_parts import host_hash
 from crawling.waste.decisions import LinkDecision, decide
-from crawlstream_frontier.waste.families import FamilyState, family_hash
-from crawlstream_frontier.waste.verdicts import SiteVerdicts
+from crawlstream_frontier.waste.families import (
+    Family,
+    FamilyState,
+    FamilyTable,
+    YieldCounts,
+    family_hash,
+)
+from crawlstream_frontier.waste.sketch import Sketch
+from crawlstream_frontier.waste.verdicts import SiteVerdicts, verdicts_of
 
 MAIN = "www.a.example"
 LAST, REFUSED = FamilyState.LAST, FamilyState.REFUSED
@@ -122,3 +129,21 @@ def test_links_of_a_site_without_verdicts_are_followed() -> None:
     """Their URL is the same object: it is not built again."""
     url = f"http://{MAIN}/c?sort=2"
     assert decide(url, None, "") == LinkDecision(url)
+
+
+def test_persons_refuse_all_links_of_a_family_and_allow_searches() -> None:
+    """Nothing that was learned of an allowed family counts."""
+    path, words = family_hash("/c/#"), {family_hash("?q"): "allow", family_hash("/c/#"): "refuse"}
+    verdicts = SiteVerdicts(None, {path: REFUSED}, {}, words)
+    found = {_decide(f"c/{n}", verdicts).refused for n in range(300)}
+    assert found == {"guard_path"}
+    assert not _decide("find?q=1", verdicts).is_last
+    assert _decide("find?query=1", verdicts).is_last
+    sketch = Sketch()
+    sort = Family(key=family_hash("?sort"), counts=YieldCounts(), state=REFUSED)
+    sid = Family(key=family_hash("?sid"), counts=YieldCounts(), eq=20, is_dropped=True)
+    sketch.families = FamilyTable([sort, sid])
+    learned = verdicts_of(sketch, {sid.key: "allow"})
+    assert learned is not None
+    assert (learned.states, learned.dropped) == ({sort.key: REFUSED}, {})
+    assert verdicts_of(Sketch()) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client import REGISTRY
 
@@ -28,6 +28,6 @@ def test_links_that_were_held_back_are_counted_by_decision() -> None:
     page = page_at()
     page.status, page.is_watched = 200, True
     page.guard = GuardNotes(Counter(guard_parameter=3, guard_host=1), last=2)
-    WasteWatch(_unused, _unused, _unused).note(page)
+    WasteWatch(_unused, _unused, _unused, cast("Any", None)).note(page)
     found = [_links(each) for each in decisions]
     assert [now - then for now, then in zip(found, before, strict=True)] == [3, 1, 2]
