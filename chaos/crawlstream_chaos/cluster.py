@@ -335,7 +335,7 @@ class ChaosCluster:
         spiders = {"link": self.workers}
         if self.renderers:
             spiders[lane_of("link", renders=True)] = self.renderers
-        self.local.start(spiders=spiders, pipelines=self.pipelines or None, tied=True)
+        self.local.start(spiders=spiders, pipelines=self.pipelines, tied=True)
 
     def _rest_hands(self) -> None:
         for hand in self._hands.values():

@@ -105,8 +105,8 @@ class LocalCluster:
     ) -> None:
         """Start everything, with ``spiders`` crawlers of each spider, and return when it is ready.
 
-        ``pipelines``: number of processes that run the pipelines, whose file must exist then; None:
-        one, if there is a file.
+        ``pipelines``: number of processes that run the pipelines, whose file must exist then; 0:
+        none, whatever files there are; None: one, if there is a file.
 
         ``partitions``: number of partitions of the frontier, each on a Redis of its own; None: as
         many as the frontier in the home directory has, else one.
@@ -118,12 +118,15 @@ class LocalCluster:
         """
         self._check_spiders(spiders, progress)
         crawlers = scaled((), spiders, self._layout.given)
-        if pipelines is not None and self._layout.pipelines is None:
+        if pipelines and self._layout.pipelines is None:
             raise SetupError(
                 f"there is no pipelines.toml in this folder or in {self.home.path}: write one, or"
                 " set CRAWLSTREAM_PIPELINES to its path"
             )
-        self._layout = replace(self._layout, crawlers=crawlers, pipeline_processes=pipelines or 1)
+        file = None if pipelines == 0 else self._layout.pipelines
+        self._layout = replace(
+            self._layout, crawlers=crawlers, pipelines=file, pipeline_processes=pipelines or 1
+        )
         self.home.prepare()
         with self._alone():
             self._supervisor.clear_up()

@@ -33,9 +33,9 @@ _LOOK_EVERY_S = 0.5
 _Pipelines = Annotated[
     int | None,
     typer.Option(
-        min=1,
+        min=0,
         max=MOST_PIPELINES,
-        help="Number of pipeline processes, with a pipelines.toml; default: 1.",
+        help="Number of pipeline processes; default: 1 with a pipelines.toml.",
     ),
 ]
 
