@@ -34,6 +34,13 @@ RETURNED = Counter(
     " revoked).",
     ["spider", "why"],
 )
+REPLY_SECONDS = Histogram(
+    "crawlstream_reply_seconds",
+    "Time from the lease of a page for which a client waits to Kafka's acknowledgement of its"
+    " reply, by outcome: `page` or `failed`.",
+    ["outcome"],
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
 PAGE_BYTES = Counter("crawlstream_page_bytes", "Decompressed size of delivered pages.", ["spider"])
 RESPONSES = Counter(
     "crawlstream_responses",

@@ -68,8 +68,13 @@ def dead_letter(owed: OutboxRecord, lease: Lease, outbound: Outbound) -> Sequenc
     ]
 
 
+def is_answered(lease: Lease) -> bool:
+    """Return whether a client waits for a page: it is a seed that asks for a reply."""
+    return lease.profile.answer == ANSWER_PAGE and lease.entry.origin is not None
+
+
 def _reply(failed: PageFailed, lease: Lease, outbound: Outbound) -> Sequence[Out]:
-    if lease.profile.answer != ANSWER_PAGE or lease.entry.origin is None:
+    if not is_answered(lease):
         return ()
     reply = PageReply(
         uuid=lease.profile.uuid or "",

@@ -154,6 +154,12 @@ DEAD_LETTERS = Counter(
     "Number of pages that redis-monitors failed as dead letters, by reason.",
     ["reason"],
 )
+REPLIES_WITHOUT_PAGE = Counter(
+    "crawlstream_replies_without_page",
+    "Number of replies by redis-monitors to clients that waited for a page, by reason: `expired`,"
+    " `stopped` or `no_result` if the run has ended without it, or that of a dead letter.",
+    ["reason"],
+)
 SCHEDULES = Gauge("crawlstream_schedules", "Number of schedules.")
 SCHEDULES_SKIPPING = Gauge(
     "crawlstream_schedules_skipping",

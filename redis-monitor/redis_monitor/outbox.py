@@ -21,9 +21,16 @@ from crawlstream.model.run_marks import RUNNING, RunMark
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import events, replies, run_marks
 from crawlstream_frontier.streams import Streams
-from redis_monitor.dead_letters import cut, dead_letter, lost_on_shelf, lost_spill, put_aside
+from redis_monitor.dead_letters import (
+    cut,
+    dead_letter,
+    is_answered,
+    lost_on_shelf,
+    lost_spill,
+    put_aside,
+)
 from redis_monitor.ledger_audit import check_ending
-from redis_monitor.metrics import DEAD_LETTERS, RUNS
+from redis_monitor.metrics import DEAD_LETTERS, REPLIES_WITHOUT_PAGE, RUNS
 from redis_monitor.partitions.ending_records import EndingRecords
 from redis_monitor.schedules.outbox_records import records_of
 
@@ -185,5 +192,9 @@ def _count(owed: Sequence[OutboxRecord | OutboxSchedule]) -> None:
             continue
         if one.kind in _STATES:
             RUNS.labels(one.kind).inc()
+            if one.unanswered:
+                REPLIES_WITHOUT_PAGE.labels(_UNANSWERED[one.kind]).inc(len(one.unanswered))
         elif one.reason:
             DEAD_LETTERS.labels(one.reason).inc(one.links or 1)
+            if one.lease is not None and is_answered(one.lease):
+                REPLIES_WITHOUT_PAGE.labels(one.reason).inc()

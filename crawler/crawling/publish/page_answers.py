@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 
+from crawling.metrics import REPLY_SECONDS
 from crawling.page.page import Page
 from crawling.publish.publisher import Publisher
 from crawlstream.boot.failpoints import failpoint
@@ -61,6 +62,8 @@ class PageAnswers:
     async def _send(self, page: Page, reply: PageReply) -> None:
         await self._publisher.reply(reply)
         page.answered = reply.uuid
+        outcome = "failed" if reply.reason else "page"
+        REPLY_SECONDS.labels(outcome).observe(time.monotonic() - page.admitted_at)
 
 
 def _mime_of(result: CrawlResult) -> str | None:

@@ -161,9 +161,12 @@ async def test_a_page_that_kafka_has_deleted_is_told_without_its_formats(
 
 
 async def test_a_busy_site_refuses_and_keeps_its_rule(
-    cluster: Cluster, rest: RestProcess, wait_until: WaitUntil
+    cluster: Cluster, rest: RestProcess, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """Fifty callers, while a crawl runs: no second has more requests, and the crawl goes on."""
+    """Fifty callers, while a crawl runs: no second has more requests, and the crawl goes on.
+
+    Each page that is answered is on the topic of results, once.
+    """
     pages = {f"/{kind}{n}": Answer(ARTICLE) for n in range(120) for kind in "cs"}
     with site_of(pages) as (site, host):
         await cluster.throttle("set", host, "--hits", "10", "--window", "1")
@@ -194,6 +197,14 @@ async def test_a_busy_site_refuses_and_keeps_its_rule(
         crawled = len([path for path in during if path.startswith("/c")])
         assert crawled >= 0.4 * len(during), during
         assert max(Counter(site.paths()).values()) == 1
+        answered = {answer.data["page"]["id"] for answer in answers if answer.status == 200}
+
+        def results() -> Counter[str | None]:
+            seen = witness.records("crawled_firehose")
+            return Counter(record.key for record in seen if record.key in answered)
+
+        assert await wait_until(lambda: results().keys() == answered)
+        assert set(results().values()) <= {1}
 
 
 def assert_rule(visits: list[SeenRequest], hits: int) -> None:

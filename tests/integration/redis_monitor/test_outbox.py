@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from prometheus_client import REGISTRY
+
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
@@ -63,6 +65,12 @@ def ledger(bench: Bench, sink: Verdicts, streams: Streams | None = None) -> Outb
     tally = Tally(bench.redis, KEYS)
     reader = streams or bench.reader
     return OutboxPublisher(reader, outbound=outbound, tally=tally, liveness=Liveness("publish"))
+
+
+def without_page(reason: str) -> float:
+    """Replies that this process has counted under a reason."""
+    name = "crawlstream_replies_without_page_total"
+    return REGISTRY.get_sample_value(name, {"reason": reason}) or 0
 
 
 async def give_up(bench: Bench) -> None:
@@ -155,8 +163,20 @@ async def test_an_ending_answers_the_clients_that_still_wait(bench: Bench) -> No
     await bench.feed.say("stop")
     await bench.advance(GRACE_MS)
     await bench.tend()
-    sink = Verdicts()
+    sink, before = Verdicts(), without_page("stopped")
     await ledger(bench, sink).step()
+    assert without_page("stopped") == before + 1
     told = [wire.decode_page(r.value) for r in sink.acknowledged if r.topic == TOPICS.outbound]
     replies = [(each.uuid, each.reason, each.crawl, each.run) for each in told if each]
     assert replies == [("u2", "stopped", CRAWL, 1)]
+
+
+async def test_a_dead_letter_answers_the_client_that_waits(bench: Bench) -> None:
+    """With its reason, and is counted as such; its run has nobody left to answer."""
+    await bench.feed.seeds("a/1", uuid="u1", answer="page")
+    await give_up(bench)
+    sink, before = Verdicts(), without_page("killed_worker")
+    await ledger(bench, sink).step()
+    told = [wire.decode_page(r.value) for r in sink.acknowledged if r.topic == TOPICS.outbound]
+    assert [(each.uuid, each.reason) for each in told if each] == [("u1", "killed_worker")]
+    assert without_page("killed_worker") == before + 1

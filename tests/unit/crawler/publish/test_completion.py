@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from prometheus_client import REGISTRY
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
@@ -74,6 +75,12 @@ class Ending:
         return response
 
 
+def failures_answered() -> float:
+    """Replies that this process has counted as failures."""
+    found = REGISTRY.get_sample_value("crawlstream_reply_seconds_count", {"outcome": "failed"})
+    return found or 0
+
+
 async def test_a_failure_is_told_to_the_world_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long Kafka is away; then the page ends, once."""
     monkeypatch.setattr("crawling.publish.publisher._FIRST_PAUSE_S", 0.0)
@@ -130,6 +137,7 @@ async def test_only_pages_that_are_done_vote_for_the_waste_guard() -> None:
 async def test_a_client_that_waits_gets_the_failure_before_the_page_ends() -> None:
     """Event, then reply, then settle; a page that was answered has no second reply."""
     ending = Ending(hold=WANTED)
+    before = failures_answered()
     await ending.endings.fail(ending.page, "dns")
     assert [out.topic.rpartition(".")[2] for out in ending.acknowledged] == [
         *("events", "outbound_firehose")
@@ -138,6 +146,7 @@ async def test_a_client_that_waits_gets_the_failure_before_the_page_ends() -> No
     (reply,) = ending.replies
     assert (reply.uuid, reply.reason, reply.attempts, reply.place) == ("u1", "dns", 1, None)
     assert (reply.id, reply.url) == (ending.page.id, HOLD.entry.url)
+    assert failures_answered() == before + 1
     again = Ending(hold=WANTED)
     again.page.answered = "u1"
     await again.endings.fail(again.page, "spider_error")
