@@ -28,6 +28,7 @@ class Name(StrEnum):
     INGEST = "ingest"
     LATENCY = "latency"
     SCRAPE = "scrape"
+    CROWD = "crowd"
     PRIORITY = "priority"
     SCALE = "scale"
     OUTPUT = "output"
