@@ -184,8 +184,9 @@ async def measure(redis: Redis) -> Figures:
                     await asyncio.sleep(0.1)
                 alone = await _rate(site)
                 until = time.monotonic() + MEASURED_S
-                clients = [crowd.scrape(number, until) for number in range(CLIENTS)]
-                beside, *_ = await asyncio.gather(_rate(site), *clients)
+                clients = asyncio.gather(*(crowd.scrape(n, until) for n in range(CLIENTS)))
+                beside = await _rate(site)
+                await clients
             found = await _results(kafka, set(crowd.pages))
     return {
         "others_kept": beside / alone,
