@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 from latency import serving
@@ -105,7 +106,7 @@ class Crowd:
 
 async def _post(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, order: dict[str, object]
-) -> tuple[int, bytes, dict[str, dict[str, object]]]:
+) -> tuple[int, bytes, Any]:
     body = orjson.dumps(order)
     writer.write(
         b"POST /v2/scrape HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
