@@ -168,7 +168,7 @@ async def _until_scraped(crowd: Crowd) -> None:
 
 
 async def measure(redis: Redis) -> Figures:
-    """Measure the crawl alone, then beside the clients."""
+    """Measure the crawl alone, then while the clients scrape."""
     frontier = Frontier(redis, KEYS)
     await create_frontier(frontier.scripts)
     rules = {CROWDED: ThrottleRule(hits=HITS, window_s=1)}
@@ -202,7 +202,7 @@ async def measure(redis: Redis) -> Figures:
 if __name__ == "__main__":
     Benchmark(
         name="crowd",
-        about=f"{CLIENTS} clients scrape one site of {HITS} requests per second, beside a crawl.",
+        about=f"{CLIENTS} clients scrape one site of {HITS} requests per second while a crawl runs.",
         measure=measure,
         lines={
             "others_kept": Line(floor=0.9, goal=0.98, unit="", more=True),

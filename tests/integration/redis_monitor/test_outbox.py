@@ -172,7 +172,7 @@ async def test_an_ending_answers_the_clients_that_still_wait(bench: Bench) -> No
 
 
 async def test_a_dead_letter_answers_the_client_that_waits(bench: Bench) -> None:
-    """With its reason, and is counted as such; its run has nobody left to answer."""
+    """With its reason, by which it is counted; the ending of its run answers no client again."""
     await bench.feed.seeds("a/1", uuid="u1", answer="page")
     await give_up(bench)
     sink, before = Verdicts(), without_page("killed_worker")
