@@ -67,6 +67,7 @@ VERBS = {
         _CRAWL,
     ),
     "get": Verb("crawlstream_cli.get.command:get", "Fetch one page and print it.", _CRAWL),
+    "map": Verb("crawlstream_cli.map_site:map_site", "List the URLs of a site.", _CRAWL),
     "mcp": Verb(
         "crawlstream_cli.agents.command:mcp",
         "Serve tools to language models, on standard input and output.",

@@ -12,4 +12,5 @@
 ``cut``        texts within a limit
 ``metadata``   what a page says of itself
 ``page_links`` the links of a page
+``sitemaps``   the entries of sitemaps and feeds, whose text ``sitemap_text`` reads in pieces
 """

@@ -15,9 +15,13 @@ from crawlstream_extract.metadata import metadata
 from crawlstream_extract.page_links import base_of, page_links
 from crawlstream_extract.page_tree import is_html, selector_of, text_of
 from crawlstream_extract.safe_html import safe_html
+from crawlstream_extract.sitemaps import listing_of
 from crawlstream_extract.tidy import InertTexts
 
 FORMATS: Final = ("markdown", "text", "html", "links", "metadata")
+SITEMAP: Final = "sitemap"
+"""A further format, of sitemaps, feeds and robots.txt: ``pages``, a list of URL and last change,
+``sitemaps``, a list of URLs, and ``refused``, numbers by reason, as of ``SitemapListing``."""
 MOST_BYTES = 4 * LONGEST_MARKUP
 """Bytes of a body that are read; what is behind them is left out."""
 MOST_CHARS = 200_000
@@ -37,7 +41,7 @@ class ExtractRequest:
     url: str
     """Address of the response."""
     formats: Collection[str]
-    """Elements of FORMATS."""
+    """Elements of FORMATS, or SITEMAP."""
     main: bool = True
     """Only the main content in ``markdown``, ``text`` and ``html``."""
     max_chars: int = MOST_CHARS
@@ -66,7 +70,9 @@ def extract(request: ExtractRequest) -> Extracted:
     for name in request.formats:
         made[name] = None
         try:
-            if page.is_html:
+            if name == SITEMAP:
+                made[name] = _listing(request)
+            elif page.is_html:
                 made[name] = _OF_HTML[name](page)
             elif name in ("markdown", "text") and page.text:
                 made[name] = page.plain(name)
@@ -120,6 +126,15 @@ class _Page:
         text, is_cut = how(text, self.request.max_chars)
         self.is_cut |= is_cut
         return text
+
+
+def _listing(request: ExtractRequest) -> dict[str, Any]:
+    found = listing_of(request.url, request.body)
+    return {
+        "pages": [[one.url, one.lastmod] for one in found.pages],
+        "sitemaps": [one.url for one in found.sitemaps],
+        "refused": dict(found.refused),
+    }
 
 
 def _markdown(page: _Page) -> str:

@@ -56,7 +56,7 @@ from rest_service.v2 import (
     scrape,
     wellknown,
 )
-from rest_service.v2.scrapes import batches
+from rest_service.v2.scrapes import batches, map_routes
 
 if TYPE_CHECKING:
     from rest_service.agents.mcp_route import McpRoute
@@ -105,6 +105,7 @@ def make_app(service: Service, tools: McpRoute | None = None) -> ASGIApp:
         frontier,
         scrape,
         batches,
+        map_routes,
         records,
     )
     for module in (v1, health, wellknown, *_SCREENS, *of_v2):

@@ -39,6 +39,7 @@ from rest_service.sampler import Sampler
 from rest_service.topics.extraction import Extraction
 from rest_service.topics.flights import Flights
 from rest_service.topics.last_runs import LastRuns
+from rest_service.topics.maps import SiteMaps
 from rest_service.topics.page_replies import PageReplies
 from rest_service.topics.producer import MAX_RECORDS, ListProducer
 from rest_service.topics.replies import Replies
@@ -97,6 +98,7 @@ class Service:
     flights: Flights = field(default_factory=Flights)
     scrape_names: ScrapeNames = field(default_factory=ScrapeNames)
     extraction: Extraction = field(default_factory=Extraction)
+    maps: SiteMaps = field(default_factory=SiteMaps)
     places: FairSemaphore = field(
         default_factory=lambda: FairSemaphore(
             most=MAX_PLACES, each=MAX_PLACES // 2, patience_s=PATIENCE_S

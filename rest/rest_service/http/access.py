@@ -96,6 +96,7 @@ _NEEDED: Mapping[tuple[str, str], Role] = {
     ("POST", "/v2/check"): Role.SUBMIT,
     ("POST", "/v2/scrape"): Role.SUBMIT,
     ("POST", "/v2/scrape/batch"): Role.SUBMIT,
+    ("POST", "/v2/map"): Role.SUBMIT,
     # Log lines show more than screens do.
     ("GET", "/ui/process"): Role.OPERATE,
     ("HEAD", "/ui/process"): Role.OPERATE,
@@ -116,7 +117,7 @@ _SCRAPES = "/v2/scrape/"
 _OF_APPLICATIONS = frozenset(
     {
         *("/", "/feed", "/poll", "/mcp", "/v2/openapi.json"),
-        *("/v2/crawls", "/v2/check", "/v2/crawl", "/v2/rejected/replay", "/v2/scrape"),
+        *("/v2/crawls", "/v2/check", "/v2/crawl", "/v2/rejected/replay", "/v2/scrape", "/v2/map"),
         *("/v2/crawl/runs", "/v2/crawl/compare", "/ui/crawl/runs", "/ui/crawl/compare"),
         *(f"/v2/crawl/{verb}" for verb in ("stop", "pause", "resume", "reprioritize")),
         *(
@@ -137,7 +138,7 @@ _OF_APPLICATIONS = frozenset(
 def is_of_applications(path: str) -> bool:
     """Return whether a route separates applications; all others are for the whole cluster."""
     path = path.removeprefix(FORMS)
-    return path in _OF_APPLICATIONS or path.startswith(("/v2/schedules/", _SCRAPES))
+    return path in _OF_APPLICATIONS or path.startswith(("/v2/schedules/", "/v2/map/", _SCRAPES))
 
 
 class Keyring:

@@ -114,6 +114,13 @@ def also_events(*, later_description: str = "") -> Responses:
     return {200: told, **(later(later_description) if later_description else {})}
 
 
+def also_lines(late: str) -> Responses:
+    """Return the OpenAPI extras of a route that answers in the envelope or by lines, or later."""
+    lines = {"application/x-ndjson": {"schema": {"type": "string"}}}
+    told = {"description": "Successful Response", "content": {**_ENVELOPE, **lines}}
+    return {200: told, **later(late)}
+
+
 def body(**examples: object) -> dict[str, Any]:
     """Return the OpenAPI extras of a route that takes JSON, with named examples."""
     named = {name: {"value": value} for name, value in examples.items()}

@@ -60,6 +60,8 @@ TABLE = {
     "POST /v2/scrape": "submit",
     "POST /v2/scrape/batch": "submit",
     "GET /v2/scrape/batch/{id}": "read",
+    "POST /v2/map": "submit",
+    "GET /v2/map/{id}": "read",
     "GET /v2/scrape/{id}": "read",
     "DELETE /v2/scrape/{id}": "submit",
     "GET /v2/crawls": "read",
@@ -144,7 +146,7 @@ OF_APPLICATIONS = {
     *("POST /ui/do/v2/crawls", "POST /ui/do/v2/check", "POST /ui/do/v2/rejected/replay"),
     *("POST /ui/do/v2/crawl/{verb}", "POST /ui/do/v2/schedules/{appid}/{name}/{verb}"),
     *("POST /v2/scrape", "GET /v2/scrape/{id}", "DELETE /v2/scrape/{id}"),
-    *("POST /v2/scrape/batch", "GET /v2/scrape/batch/{id}"),
+    *("POST /v2/scrape/batch", "GET /v2/scrape/batch/{id}", "POST /v2/map", "GET /v2/map/{id}"),
     *("GET /v2/{name}", "GET /v2/{name}/stream", "GET /v2/{name}/export"),
 }
 """Routes for keys of single applications, too: each of them separates applications."""

@@ -9,7 +9,7 @@ import pytest
 from scrapy.http import HtmlResponse
 
 from crawling.links.extract import links_of
-from crawling.links.sitemaps import listing_of
+from crawlstream_extract.sitemaps import listing_of
 from crawling.page.directives import directives_of
 from crawling.response.charset import with_charset
 from crawling.response.redirects import redirect_of

@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from crawling.links.sitemaps import MOST_LISTED, SitemapEntry, listing_of
+from crawlstream_extract.sitemaps import MOST_LISTED, SitemapEntry, listing_of
 
 HERE = "http://a.example/maps/sitemap.xml"
 SITEMAPS = b'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'

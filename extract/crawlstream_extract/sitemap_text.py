@@ -15,10 +15,10 @@ from typing import Any
 
 import webencodings
 
-from crawling.decoding import MOST_PARTS
-
 MOST_UNPACKED = 50 << 20
 """Bytes of one file, unpacked, as sitemaps.org has it."""
+MOST_PARTS = 64
+"""Gzip members of one file: most have one, and those that are joined of others some dozens."""
 PIECE = 1 << 16
 """Bytes of a piece, about; only the first one of a small file is smaller."""
 

@@ -16,10 +16,11 @@ from email.utils import parsedate_to_datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
-import structlog
 from lxml import etree
 
-from crawling.links.sitemap_text import (
+from crawlstream.model.web.address import resolved
+from crawlstream_extract.hrefs import Hrefs, refusal_of
+from crawlstream_extract.sitemap_text import (
     CutShort,
     as_xml,
     beginning_of,
@@ -28,8 +29,6 @@ from crawling.links.sitemap_text import (
     lines_of,
     text_of,
 )
-from crawlstream.model.web.address import resolved
-from crawlstream_extract.hrefs import Hrefs, refusal_of
 
 MOST_LISTED = 50_000
 """Entries of one file, as sitemaps.org has it; those beyond are counted."""
@@ -64,8 +63,6 @@ _DATES = ("lastmod", "updated", "pubDate", "date", "published")
 _LINKS = frozenset({"loc", "link", "guid"})
 _FIELDS = _LINKS | {"title", *_DATES}
 
-log = structlog.get_logger()
-
 
 class SitemapEntry(NamedTuple):
     """An entry of a file."""
@@ -86,6 +83,8 @@ class SitemapListing:
     refused: Counter[str] = field(default_factory=Counter)
     """How many entries were left out because the file is too long (``too_many``), and whether it
     was not read to its end (``sitemap_cut``) or is none that can be read (``sitemap_unread``)."""
+    why: str = ""
+    """Why it was not read to its end, if that is the file's own fault."""
 
 
 def listing_of(url: str, body: bytes, *, is_whole: bool = True) -> SitemapListing:
@@ -107,10 +106,9 @@ def _of_sitemap(url: str, body: bytes) -> SitemapListing:
         _read(reader, body)
     except CutShort as cut:
         refused["sitemap_cut"] += 1
-        log.warning("parse", outcome="sitemap_cut", url=url, why=str(cut))
+        reader.found.why = str(cut)
     if not (reader.is_known or refused):
         refused["sitemap_unread"] += 1
-        log.warning("parse", outcome="sitemap_unread", url=url)
     return reader.found
 
 

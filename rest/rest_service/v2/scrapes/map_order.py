@@ -1,0 +1,67 @@
+"""Fields of a request to list the URLs of a site."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from crawlstream.model.web.linear import linear_problem, linear_set
+from rest_service.http.envelope import RequestRefused
+from rest_service.v2.scrape_order import ScrapeOrder
+
+MOST_LIMIT = 50_000
+_LATER = ("frontier", "memory")
+
+Source = Literal["robots", "sitemaps", "links", "frontier", "memory"]
+
+
+class MapOrder(BaseModel):
+    """A site whose URLs are wanted."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {"url": "https://docs.example.com/"},
+                {"url": "https://docs.example.com/", "match": "/guide/", "limit": 100, "wait": 0},
+            ]
+        },
+    )
+
+    url: Annotated[str, Field(min_length=1, max_length=10_000)]
+    """URL of a page of the site, http or https."""
+    appid: Annotated[str, Field(min_length=3, max_length=40)] | None = None
+    """Application; default: that of the API key, if it has one, otherwise ``scrape``."""
+    sources: Annotated[list[Source], Field(min_length=1, max_length=5)] = [
+        "robots",
+        "sitemaps",
+        "links",
+    ]
+    """``robots``: sitemaps that robots.txt names; ``sitemaps``: ``/sitemap.xml``, if it names none;
+    ``links``: links of the page. ``frontier`` and ``memory`` are not available yet."""
+    match: Annotated[str, Field(max_length=1000)] = ""
+    """Regular expression (RE2) that a URL contains."""
+    limit: Annotated[int, Field(ge=1, le=MOST_LIMIT)] = 5000
+    """Most URLs that are returned."""
+    wait: Annotated[float, Field(ge=0, le=60)] = 30
+    """Seconds that the call waits for the list; 0: it returns the id at once."""
+    max_age: Annotated[int, Field(ge=0, le=2_592_000)] = 3600
+    """Seconds: files that were scraped in the last hour will do if they are at most so old."""
+
+    def check(self) -> None:
+        """Raise RequestRefused (422) for what no process can do."""
+        if later := [name for name in _LATER if name in self.sources]:
+            raise RequestRefused(
+                422, f"The source {later[0]} is not available yet.", code="not_available"
+            )
+        problem = linear_problem(self.match)
+        if problem or (self.match and linear_set([self.match]) is None):
+            raise RequestRefused(
+                422, f"match: {problem or 'the expression is too large'}", code="invalid"
+            )
+
+    def scrape_of(self, url: str, appid: str | None) -> ScrapeOrder:
+        """Return the scrape of one file of the site."""
+        return ScrapeOrder(url=url, appid=appid, max_age=self.max_age, wait=0)
