@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -128,11 +127,7 @@ def _made(service: _Rest, order: Mapping[str, object], *, until: float) -> Any:
 def _print(urls: Sequence[Mapping[str, Any]], *, as_json: bool, as_seeds: bool) -> None:
     for one in urls:
         value = one if as_json else {"url": one["url"]}
-        line = jsontext.dumps(value).decode() if as_json or as_seeds else one["url"]
-        if sys.stdout.isatty():
-            print_line(line)
-        else:
-            sys.stdout.write(f"{line}\n")
+        print_line(jsontext.dumps(value).decode() if as_json or as_seeds else one["url"])
 
 
 def _problems(made: Mapping[str, Any]) -> int:

@@ -36,6 +36,12 @@ SCRAPE_BUGS = {
         wrong="        if not isinstance(self.render, bool):\n",
         test="unit/rest/test_recent_pages.py::kind_of_a_scrape",
     ),
+    "a map lists URLs of other sites": Bug(
+        module="rest_service.v2.scrapes.site_urls",
+        right="            elif self.is_ours(url) and self._fits(url):\n",
+        wrong="            elif self._fits(url):\n",
+        test="unit/rest/test_site_urls.py::listed_once",
+    ),
     "a recent page answers other applications": Bug(
         module="rest_service.topics.recents",
         right="        return RecentKey(appid, canonical(url), kind)\n",

@@ -17,15 +17,19 @@ from crawlstream.model.url import seed_url
 from crawlstream.wire.delivered import decode
 from crawlstream_cli.common.console import print_line, stderr_console
 from crawlstream_cli.common.option_sets import has_options_of
+from crawlstream_cli.common.times import seconds_of
 from crawlstream_cli.common.words import in_words
 from crawlstream_cli.crawl.ending import REMEDIES
 from crawlstream_cli.crawl.interruption import until_signal
 from crawlstream_cli.get.formats import Format, shown
 from crawlstream_cli.get.one_page import GetRefused, GetRequest, NotInTime, record_at, reply_to
+from crawlstream_cli.get.recent import recent_record
 
 OTHER_STATUS, FAILED, LATE = 3, 4, 5
 """Exit codes: a page whose status is not 2xx, no page, no reply in time."""
 _OK = range(200, 300)
+_MOST_AGE_S = 3600
+"""Seconds for which earlier pages are found, as by REST."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,10 @@ def get(
         bool, typer.Option("--render", help="Render the page in a browser first.")
     ] = False,
     wait: Annotated[int, typer.Option(min=1, max=3600, help="Seconds to wait for the page.")] = 60,
+    max_age: Annotated[
+        str | None,
+        typer.Option(help="Print a page that `get` has fetched before, if it is not older: 10min."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write to; it is replaced.")
     ] = None,
@@ -78,7 +86,8 @@ def get(
     """
     how = FormatOptions(**flags).chosen
     wanted = GetRequest.of(_checked(url), wait, render=render)
-    raise typer.Exit(until_signal(_get(load_settings(), wanted, how, output)))
+    age_s = min(seconds_of(max_age), _MOST_AGE_S) if max_age else 0
+    raise typer.Exit(until_signal(_get(load_settings(), wanted, how, output, max_age_s=age_s)))
 
 
 def _checked(url: str) -> str:
@@ -88,8 +97,13 @@ def _checked(url: str) -> str:
         raise ConfigError(f"{in_words(url)}: {error}") from error
 
 
-async def _get(settings: Settings, wanted: GetRequest, how: Format, output: Path | None) -> int:
+async def _get(
+    settings: Settings, wanted: GetRequest, how: Format, output: Path | None, *, max_age_s: int
+) -> int:
     """Fetch and write a page; return the exit code."""
+    recent = await recent_record(settings, wanted, max_age_s) if max_age_s else None
+    if recent:
+        return await _shown(*recent, how, output)
     try:
         reply = await reply_to(settings, wanted)
     except NotInTime as late:
@@ -103,7 +117,10 @@ async def _get(settings: Settings, wanted: GetRequest, how: Format, output: Path
         return _say(f"rejected: {refused}", FAILED)
     if reply.place is None or reply.id is None:
         return _say(_why_not(reply), FAILED)
-    record = await record_at(settings, reply.place, reply.id)
+    return await _shown(reply, await record_at(settings, reply.place, reply.id), how, output)
+
+
+async def _shown(reply: PageReply, record: bytes, how: Format, output: Path | None) -> int:
     _write(await shown(how, decode(record), record), output)
     if reply.status_code in _OK:
         return 0

@@ -41,7 +41,8 @@ class GetRequest:
     @classmethod
     def of(cls, url: str, wait_s: int, *, render: bool) -> GetRequest:
         """Return a request under a new id."""
-        return cls(url=url, render=render, wait_s=wait_s, id=f"get-{uuid.uuid4().hex[:12]}")
+        id_ = f"get-{'r' if render else ''}{uuid.uuid4().hex[:12]}"
+        return cls(url=url, render=render, wait_s=wait_s, id=id_)
 
     @property
     def lane(self) -> str:

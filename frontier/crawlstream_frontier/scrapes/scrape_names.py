@@ -16,6 +16,8 @@ CLASSES = (2, 15, 60)
 KEPT_S = 3600.0
 """Seconds for which an answer can be fetched."""
 _CRAWL = re.compile(r"scrape-\d{8}T\d{4}-[0-9a-f]{6}-(?:2|15|60)")
+LASTING = frozenset({*range(200, 300), 404, 410})
+"""Statuses that a page is likely to have for a while; others are often a passing trouble."""
 MOST_OF_BATCH = 1000
 """Scrapes of a batch."""
 _STEM = r"(\d{10})-[0-9a-f]{6}-(2|15|60)-[0-9a-f]{16}"

@@ -65,7 +65,7 @@ class SiteMaps:
         """Make a list under a new id."""
         id_ = f"map-{secrets.token_hex(16)}"
         task = asyncio.create_task(making, name=id_)
-        # An error that nobody waits for any more is no news.
+        # Retrieve the error, or asyncio logs that it was never retrieved.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._drop_old()
         one = self._maps[id_] = SiteMap(id_, client, appid, task)

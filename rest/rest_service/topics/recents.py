@@ -9,12 +9,10 @@ from typing import NamedTuple
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.event import PageReply
 from crawlstream.model.url import canonical
-from crawlstream_frontier.scrapes.scrape_names import ScrapeKind, kind_of
+from crawlstream_frontier.scrapes.scrape_names import LASTING, ScrapeKind, kind_of
 
 _KEPT = 20_000
 """Names by which pages are found: one by its own URL, one by the URL that has led to it."""
-_SUITABLE = frozenset({*range(200, 300), 404, 410})
-"""Statuses that are likely to be the same in a while; others are often a passing trouble."""
 
 
 class RecentKey(NamedTuple):
@@ -46,7 +44,7 @@ class Recents:
 
     def note(self, reply: PageReply, asked: RecentKey | None) -> None:
         """Note a page that has come, also by what its client has asked for."""
-        if reply.place is None or reply.status_code not in _SUITABLE:
+        if reply.place is None or reply.status_code not in LASTING:
             return
         own = recent_key(reply.crawl.appid, reply.url, kind_of(reply.uuid))
         for key in filter(None, {own, asked}):

@@ -39,12 +39,17 @@ async def test_each_command_of_the_page_works(cluster: Cluster, tmp_path: Path) 
         "/old": Answer(status=301, headers={"Location": "/"}),
     }
     with serving(pages) as site:
-        plain, links, record, to_file = [
+        plain, links, record, to_file, recent = [
             await typed(cluster, command, site, tmp_path) for command in COMMANDS
         ]
         text = await cluster.run("get", site.url("/"), "--text")
+        wants_new = await cluster.run("get", site.url("/other"), "--max-age", "1h")
+        paths = site.paths()
         both = await cluster.run("get", site.url("/"), "--text", "--links")
     assert plain.status == 0, plain.err
+    assert (recent.status, recent.out) == (text.status, text.out)
+    # The page of `plain`, `links`, `record`, of the redirect, and of `text`: not of `recent`.
+    assert (paths.count("/"), paths.count("/other"), wants_new.status) == (5, 1, 3)
     assert plain.out.startswith("# Lamps\n")
     assert f"Grüße an [alle]({site.url('/new')})" in plain.out
     assert links.out == f"{site.url('/new')}\n"

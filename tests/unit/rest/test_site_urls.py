@@ -52,7 +52,7 @@ def test_an_expression_chooses_urls() -> None:
 
 
 def test_urls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those beyond are counted; known ones are not."""
+    """Count those beyond the bound, but none twice that are kept."""
     monkeypatch.setattr(site_urls, "MOST_URLS", 2)
     found = SiteUrls(SITE)
     found.add("links", listed(f"{SITE}a", f"{SITE}b", f"{SITE}c", f"{SITE}a"))
@@ -113,7 +113,7 @@ async def test_lists_that_are_being_made_are_bounded() -> None:
 
 
 async def test_old_lists_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those beyond the bytes, the oldest first; a list in progress stays until it is closed."""
+    """Drop the oldest beyond the bytes; a list in progress stays until it is closed."""
     monkeypatch.setattr("rest_service.topics.maps._KEPT_BYTES", 25)
     maps = SiteMaps()
 
@@ -131,7 +131,7 @@ async def test_old_lists_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sitemaps_are_a_format_of_workers() -> None:
-    """So a hostile one costs no more than its limits; it is no format of pages."""
+    """So a hostile one costs at most the limits of a worker."""
     body = b"<urlset><url><loc>/a</loc><lastmod>2026-11-22</lastmod></url></urlset>"
     request = ExtractRequest(
         body=body, encoding=None, mime="", url=f"{SITE}sitemap.xml", formats=[SITEMAP]

@@ -9,6 +9,7 @@ from typing import Any
 from crawlstream.model.url import domain_key, host_of
 from crawlstream.model.web.linear import linear_set
 
+SOURCES = ("sitemap", "links")
 MOST_URLS = 200_000
 """URLs that are kept while files are read: 40 MB."""
 
@@ -71,5 +72,5 @@ def _told(url: str, found: _Found) -> dict[str, Any]:
     return {
         "url": url,
         **{name: value for name, value in optional.items() if value},
-        "from": list(found.sources),
+        "from": [one for one in SOURCES if one in found.sources],
     }

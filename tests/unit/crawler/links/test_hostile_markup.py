@@ -9,11 +9,11 @@ import pytest
 from scrapy.http import HtmlResponse
 
 from crawling.links.extract import links_of
-from crawlstream_extract.sitemaps import listing_of
 from crawling.page.directives import directives_of
 from crawling.response.charset import with_charset
 from crawling.response.redirects import redirect_of
 from crawlstream.model.crawl import Profile
+from crawlstream_extract.sitemaps import listing_of
 from support.hostile.markup import LONG, cpu_s, shapes
 from support.pages import page_at
 
