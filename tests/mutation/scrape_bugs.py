@@ -34,19 +34,19 @@ SCRAPE_BUGS = {
         module="rest_service.v2.scrape_order",
         right="        if is_own or not isinstance(self.render, bool):\n",
         wrong="        if not isinstance(self.render, bool):\n",
-        test="unit/rest/test_recent_pages.py::kind_of_a_scrape",
+        test="unit/rest/scrapes/test_recent_pages.py::kind_of_a_scrape",
     ),
     "a map lists URLs of other sites": Bug(
         module="rest_service.v2.scrapes.site_urls",
         right="            elif self.is_ours(url) and self._fits(url):\n",
         wrong="            elif self._fits(url):\n",
-        test="unit/rest/test_site_urls.py::listed_once",
+        test="unit/rest/scrapes/test_site_urls.py::listed_once",
     ),
     "a recent page answers other applications": Bug(
         module="rest_service.topics.recents",
         right="        return RecentKey(appid, canonical(url), kind)\n",
         wrong='        return RecentKey("", canonical(url), kind)\n',
-        test="unit/rest/test_recent_pages.py::does_not_fit",
+        test="unit/rest/scrapes/test_recent_pages.py::does_not_fit",
     ),
     "the page of another application is shown": Bug(
         module="rest_service.v2.scrape",

@@ -174,7 +174,7 @@ async def test_a_batch_tells_what_the_door_refuses(cluster: Cluster, rest: RestP
 
 async def test_the_commands_of_the_guide_about_batches_work(rest: RestProcess) -> None:
     """Each line with curl in the section, for other pages and another port."""
-    section = GUIDE[GUIDE.index("## Recent pages") : GUIDE.index("## Without the command")]
+    section = GUIDE[GUIDE.index("## Recent pages") : GUIDE.index("## URLs of a site")]
     commands = re.findall(r"```sh\n(curl.*?)```", section, re.DOTALL)
     assert len(commands) == 3
     with site_of({"/": Answer(PAGE), "/a": Answer(PAGE)}) as (site, host):
