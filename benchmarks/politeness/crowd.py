@@ -202,7 +202,7 @@ async def measure(redis: Redis) -> Figures:
 if __name__ == "__main__":
     Benchmark(
         name="crowd",
-        about=f"{CLIENTS} clients scrape one site of {HITS} requests per second while a crawl runs.",
+        about=f"{CLIENTS} clients scrape a site of {HITS} requests per second while a crawl runs.",
         measure=measure,
         lines={
             "others_kept": Line(floor=0.9, goal=0.98, unit="", more=True),

@@ -134,7 +134,7 @@ def test_a_spider_of_ones_own_is_started_scaled_and_ended_by_up(
     assert (nothing.returncode, "there is no pipelines.toml" in nothing.stderr) == (1, True)
     # A file of pipelines in the folder is left alone: no process ends by its contents.
     (person.folder / "pipelines.toml").write_text("[pipeline.none]")
-    words = ("up", "-d", "--spider", "products=1", "--pipelines", "0")
+    words: tuple[str, ...] = ("up", "-d", "--spider", "products=1", "--pipelines", "0")
     up = person.types(*words, **everywhere)
     assert up.returncode == 0, up.stderr
     before = person.sees()
