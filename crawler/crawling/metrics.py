@@ -186,6 +186,12 @@ GUARD_CONFLICTS = Counter(
     "crawlstream_guard_conflicts",
     "Number of sketches that another crawler had replaced when votes were to be added.",
 )
+GUARD_NEIGHBOURS = Counter(
+    "crawlstream_guard_neighbours",
+    "Number of made-up neighbours that the waste guard has asked sites for: `there` (the site"
+    " answers for URLs that nothing links to) or `missing`.",
+    ["answer"],
+)
 EXCHANGE_SECONDS = Histogram(
     "crawlstream_exchange_seconds",
     "Duration of one call to the frontier, which reports completed pages and leases new ones.",

@@ -63,14 +63,20 @@ def _cases(kinds: tuple[type[GeneratedSite], ...]) -> list[object]:
 
 def _table(families: FamilyTable) -> dict[int, tuple[object, ...]]:
     return {
-        each.key: (each.verdict, each.eq, each.ne, *(getattr(each.counts, n) for n in YIELDS))
+        each.key: (
+            *(each.verdict, each.eq, each.ne, each.is_confirmed, each.missing, each.releases),
+            *(getattr(each.counts, name) for name in YIELDS),
+        )
         for each in families
     }
 
 
 def _model_table(model: GuardModel) -> dict[int, tuple[object, ...]]:
     return {
-        each.key: (each.verdict, each.eq, each.ne, *(each.seen[name] for name in YIELDS))
+        each.key: (
+            *(each.verdict, each.eq, each.ne, each.confirmed, each.missing, each.releases),
+            *(each.seen[name] for name in YIELDS),
+        )
         for each in model.families
     }
 
@@ -82,7 +88,7 @@ def test_sketch_judges_as_the_model(kind: type[GeneratedSite], seed: int, *, act
     crawl, raw = ModelCrawl(kind(seed), BUDGET, acts=acts), b""
     for votes in crawl.batches():
         sketch = unpack(raw)
-        sketch.merge(votes, NOW)
+        sketch.merge(votes, NOW, asks=acts)
         raw = pack(sketch, 1)
         assert len(raw) <= MOST_BYTES
         assert _table(unpack(raw).families) == _model_table(crawl.model)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -24,7 +25,7 @@ from crawlstream_frontier.waste.families import (
     YieldCounts,
     family_hash,
 )
-from crawlstream_frontier.waste.packing import pack
+from crawlstream_frontier.waste.packing import pack, serial_of
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.worker.sketch_store import SketchWrite
 
@@ -64,7 +65,7 @@ def _site() -> Iterator[CrawlerSite]:
     """Serve the same pages on each address; those of the family are equal."""
     plain = [f"/plain/{n}" for n in range(_PLAIN)]
     pages = {path: page(text=f"the page {path}") for path in plain}
-    refused = [f"/list?sort={n}" for n in range(_REFUSED)]
+    refused = [f"/list/{n}?sort=up" for n in range(_REFUSED)]
     pages |= {path: page(text="the same list") for path in refused}
     with serving({"/": page(*refused, *plain), **pages}) as site:
         yield site
@@ -85,4 +86,8 @@ async def _plant(frontiers: Frontiers, host: str) -> None:
     family = Family(key=family_hash(_FAMILY), counts=YieldCounts(), state=FamilyState.REFUSED)
     sketch = Sketch()
     sketch.pages, sketch.families = 1_000, FamilyTable([family])
-    await frontiers.of(host).sketches.replace([SketchWrite(host, None, pack(sketch, 1))])
+    # As if the crawl itself had refused it just now: it would try again what others have refused.
+    sketch.changed = int(time.time()) + 3600
+    store = frontiers.of(host).sketches
+    (before,) = await store.read([host])  # That of an earlier round.
+    await store.replace([SketchWrite(host, before, pack(sketch, serial_of(before) + 1))])

@@ -80,7 +80,7 @@ class Robots:
         self._tasks = tasks
         self._fetch = fetch
         self._noting = noting
-        self._agent = agent
+        self.agent = self._agent = agent
         self._verdicts = Verdicts(outcomes, agent)
         self._known = KnownFiles[RobotsRules]()
         self._under_way: dict[str, asyncio.Event] = {}

@@ -35,6 +35,7 @@ from crawling.robots.robots import Robots
 from crawling.robots.screen import Screening
 from crawling.runtime.clients import Clients
 from crawling.runtime.lease_guard import LeaseGuard
+from crawling.runtime.neighbours import Neighbours
 from crawling.runtime.request_source import RequestSource
 from crawling.runtime.sessions import Sessions
 from crawling.runtime.way import Way
@@ -89,7 +90,7 @@ def assemble(
     sessions = Sessions.of(
         clients,
         leases,
-        LeaseGuard(screen, endings.waste, outcomes) if endings.waste else screen,
+        _guarded(screen, robots, outcomes, tasks=tasks, way=way, noting=noting),
         endings.deadlines,
         meter=meter,
         may_lease=lambda: not publisher.waits_for and way.has_room,
@@ -135,6 +136,33 @@ def _robots(
     return robots, files
 
 
+def _guarded(
+    screen: Screening,
+    robots: Robots,
+    outcomes: Outcomes,
+    *,
+    tasks: Tasks,
+    way: Way,
+    noting: Callable[[Page], AbstractContextManager[None]],
+) -> Screening:
+    """Return what screens pages by the verdicts of the waste guard, too."""
+    waste, agent = outcomes.endings.waste, robots.agent
+    if waste is None:
+        return screen
+    neighbours = None
+    if outcomes.settings.guard_neighbours:
+        neighbours = Neighbours(
+            waste,
+            robots,
+            leases=outcomes.leases,
+            tasks=tasks,
+            fetch=way.fetch,
+            noting=noting,
+            agent=agent,
+        )
+    return LeaseGuard(screen, waste, outcomes, neighbours)
+
+
 def _completion(
     clients: Clients, settings: Settings, leases: Leases, publisher: Publisher, *, tasks: Tasks
 ) -> Completion:
@@ -145,6 +173,7 @@ def _completion(
             clients.site_of,
             publisher.verdict,
             clients.frontiers.root.person_verdicts,
+            asks=settings.guard_neighbours,
         )
     return endings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 from crawling.page.page import Page
@@ -26,6 +27,11 @@ _LISTS_PAGES = "sitemap"
 class _Verdicts(Protocol):
     def decision_on(self, page: Page, rules: ParameterRules | None) -> LinkDecision:
         """Return the decision on a page as on a link to it."""
+
+
+class _Neighbours(Protocol):
+    def admit(self, page: Page, let_through: Callable[[Page], None]) -> None:
+        """Let a page through, or spend its grant on a made-up neighbour."""
 
 
 class _Recent:
@@ -51,7 +57,15 @@ class _Recent:
 class LeaseGuard:
     """Screens pages by the verdicts on their families, and the others as before."""
 
-    def __init__(self, rest: Screening, verdicts: _Verdicts, outcomes: Outcomes) -> None:
+    def __init__(
+        self,
+        rest: Screening,
+        verdicts: _Verdicts,
+        outcomes: Outcomes,
+        neighbours: _Neighbours | None = None,
+    ) -> None:
+        """``neighbours``: None if sites are not asked for any."""
+        self._neighbours = neighbours
         self._rest = rest
         self._verdicts = verdicts
         self._outcomes = outcomes
@@ -74,7 +88,14 @@ class LeaseGuard:
                 kept.append(page)
         for (reason, family), some in refused.items():
             self._outcomes.endings.skipping.skip_soon(some, reason=reason, family=family)
-        self._rest.screen(kept, let_through)
+        self._rest.screen(kept, partial(self._admit, let_through))
+
+    def _admit(self, let_through: Callable[[Page], None], page: Page) -> None:
+        """Let a page through that may be fetched, unless its grant is needed otherwise."""
+        if self._neighbours and self._may_be_judged(page):
+            self._neighbours.admit(page, let_through)
+        else:
+            let_through(page)
 
     def _rules_of(self, page: Page) -> ParameterRules | None:
         return parameter_rules(page.lease.profile.parameters, *self._parameters)

@@ -47,6 +47,7 @@ SHARED = (
     "drop_parameters",
     "guard",
     "guard_most",
+    "guard_neighbours",
     "keep_parameters",
     "purpose",
     "retry_times",

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from crawling.quality.address_parts import host_hash
+from crawling.waste.trails import Trails
+from crawling.waste.trials import Trials
+from crawlstream.model.crawl import Lease
 from crawlstream.model.url import host_of
 from crawlstream_frontier.waste.packing import unpack
 from crawlstream_frontier.waste.persons import PersonWords
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.verdicts import SiteVerdicts, verdicts_of
-from crawlstream_frontier.waste.votes import PageVote
+from crawlstream_frontier.waste.votes import PageVote, Vote
 
 MOST_SITES = 4_096
 _MOST_VOTES = 20_000
@@ -51,7 +54,7 @@ class Ballot:
     it had begun. So pages that such a page leads to, which are fetched first, vote before it.
     """
 
-    votes: list[PageVote] = field(default_factory=list)
+    votes: list[Vote] = field(default_factory=list)
     held: deque[_Held] = field(default_factory=deque)
     since: float = 0
     """When the first of these votes was given, by the clock of this process."""
@@ -74,6 +77,10 @@ class Ballot:
     """When the sketch was seen."""
     round: int = 0
     round_began: float = 0
+    trials: Trials = field(default_factory=Trials)
+    """Crawls that act on the verdicts, and what they try again."""
+    trails: Trails = field(default_factory=Trails)
+    """Latest pages of the families that are put last."""
 
     @property
     def size(self) -> int:
@@ -84,13 +91,22 @@ class Ballot:
         """Take over what is stored."""
         self.raw, self.read_at, self.is_calm = raw, now, sketch.is_calm
         self.main = sketch.main if sketch.pages else None
-        self.verdicts = verdicts_of(sketch, self.by_persons)
+        self.verdicts = self._verdicts_of(sketch)
+        self.trails.see(sketch, self.by_persons)
 
     def heed(self, by_persons: PersonWords) -> None:
         """Take over the verdicts of persons."""
         if by_persons != self.by_persons:
             self.by_persons = by_persons
-            self.verdicts = verdicts_of(unpack(self.raw), by_persons)
+            self.verdicts = self._verdicts_of(unpack(self.raw))
+
+    def note_run(self, lease: Lease) -> None:
+        """Note a page of a crawl that acts on verdicts, before its links are judged."""
+        if self.trials.note(lease) and self.raw is not None:
+            self.verdicts = self._verdicts_of(unpack(self.raw))
+
+    def _verdicts_of(self, sketch: Sketch) -> SiteVerdicts | None:
+        return verdicts_of(sketch, self.by_persons, retried=self.trials.of(sketch))
 
     def note_end(self, admitted_at: float, now: float) -> None:
         """Note the end of a page that was leased at ``admitted_at``."""
@@ -181,6 +197,13 @@ class Ballots:
             ballot.since = ballot.since if ballot.votes else now
             ballot.votes.append(vote)
 
+    def say(self, site: SiteName, word: Vote, now: float) -> None:
+        """Add what is known of a site as a whole; it counts with the next votes."""
+        ballot = self.of(site)
+        self._votes += 1
+        ballot.since = ballot.since if ballot.votes else now
+        ballot.votes.append(word)
+
     def due(self, now: float) -> Iterator[SiteName]:
         """Yield the sites whose votes are to be brought into their sketches."""
         for site, ballot in self._by_site.items():
@@ -193,7 +216,7 @@ class Ballots:
         """Yield the sites whose sketches are to be read for crawls in mode ``on``."""
         return (site for site, each in self._by_site.items() if each.wants_reading(now))
 
-    def take(self, site: SiteName) -> list[PageVote]:
+    def take(self, site: SiteName) -> list[Vote]:
         """Take the votes of a site that count off its ballot."""
         ballot = self._by_site.get(site)
         if ballot is None:

@@ -11,7 +11,7 @@ from crawlstream_frontier.waste.families import VerdictChange
 from crawlstream_frontier.waste.packing import pack, serial_of, unpack
 from crawlstream_frontier.waste.sketch import Merged, Sketch
 from crawlstream_frontier.waste.texts import Kind
-from crawlstream_frontier.waste.votes import PageVote
+from crawlstream_frontier.waste.votes import Vote
 from crawlstream_frontier.worker.sketch_store import SKETCHES_PER_CALL, SketchStore, SketchWrite
 
 _TRIES = 3
@@ -22,7 +22,7 @@ class SiteVotes:
     """Votes of a site on their way into its sketch."""
 
     domain: str
-    votes: Sequence[PageVote]
+    votes: Sequence[Vote]
     raw: bytes | None
     """Packed sketch to begin with; None: not known."""
 
@@ -46,11 +46,12 @@ class Counting:
     conflicts: int = 0
 
 
-async def count(store: SketchStore, sites: Sequence[SiteVotes]) -> Counting:
+async def count(store: SketchStore, sites: Sequence[SiteVotes], *, asks: bool = False) -> Counting:
     """Add votes to the sketches of up to ``SKETCHES_PER_CALL`` sites of a partition.
 
     A sketch that another worker has replaced meanwhile takes the votes as well, in at most three
-    tries; then they are dropped. RedisUnavailable, FrontierFull.
+    tries; then they are dropped. ``asks``: whether sites are asked for made-up neighbours.
+    RedisUnavailable, FrontierFull.
     """
     done = Counting()
     unknown = [site for site in sites if site.raw is None]
@@ -60,7 +61,7 @@ async def count(store: SketchStore, sites: Sequence[SiteVotes]) -> Counting:
             site.raw = raw
     left = list(sites)
     for _ in range(_TRIES):
-        tried = [_merge(site) for site in left]
+        tried = [_merge(site, asks=asks) for site in left]
         writes = [
             SketchWrite(s.domain, s.raw, each.raw) for s, each in zip(left, tried, strict=True)
         ]
@@ -73,9 +74,9 @@ async def count(store: SketchStore, sites: Sequence[SiteVotes]) -> Counting:
     return done
 
 
-def _merge(site: SiteVotes) -> Counted:
+def _merge(site: SiteVotes, *, asks: bool) -> Counted:
     sketch = unpack(site.raw)
-    merged: Merged = sketch.merge(site.votes, int(time.time()))
+    merged: Merged = sketch.merge(site.votes, int(time.time()), asks=asks)
     raw = pack(sketch, serial_of(site.raw) + 1)
     return Counted(site.domain, raw, sketch, merged.changes, Counter(merged.kinds))
 

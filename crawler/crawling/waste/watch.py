@@ -10,27 +10,36 @@ import asyncio
 import math
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import NamedTuple
 from zlib import crc32
 
 import structlog
 
-from crawling.metrics import GUARD_CONFLICTS, GUARD_LINKS, GUARD_PAGES, GUARD_SITES
+from crawling.metrics import (
+    GUARD_CONFLICTS,
+    GUARD_LINKS,
+    GUARD_NEIGHBOURS,
+    GUARD_PAGES,
+    GUARD_SITES,
+)
 from crawling.page.guard_notes import GuardNotes
 from crawling.page.page import Page
 from crawling.quality.parameter_rules import ParameterRules
 from crawling.waste.ballots import READ_EVERY_S, Ballot, Ballots, SiteName
 from crawling.waste.decisions import LinkDecision, decide
 from crawling.waste.evidence import may_vote, vote_of
+from crawling.waste.made_up import made_up, nonsense
 from crawling.waste.sketches import Counted, SiteVotes, count, in_calls
 from crawlstream.model.event import GuardVerdict
-from crawlstream.model.url import host_of
+from crawlstream.model.url import host_of, origin_of
 from crawlstream.model.web.guard_mode import GuardMode
-from crawlstream_frontier.waste.families import VerdictChange
+from crawlstream_frontier.waste.families import VerdictChange, family_hash, label_of
 from crawlstream_frontier.waste.packing import unpack
 from crawlstream_frontier.waste.persons import by_site
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.texts import Kind
+from crawlstream_frontier.waste.votes import CrawlBegan, NeighbourAnswer
 from crawlstream_frontier.worker.person_store import PersonVerdicts
 from crawlstream_frontier.worker.sketch_store import SKETCHES_PER_CALL, SketchStore
 
@@ -39,10 +48,21 @@ _LOOK_EVERY_S = 1.0
 _CALM_SHARE = 8
 """Number of pages of a calm site of which one votes."""
 _KINDS = {Kind.HEAVY: "dup", Kind.DUP: "dup", Kind.FRESH: "fresh", Kind.MAYBE: "maybe"}
+CLAIMED_S = 15.0
+"""Time for which no other process asks for a neighbour: until all have read the answer."""
 _STATES = ("open", "last", "dropped", "refused")
 """From the best to the worst."""
 
 log = structlog.get_logger()
+
+
+class MadeUpUrl(NamedTuple):
+    """Made-up neighbour that is to be requested."""
+
+    family: str
+    url: str
+    texts: Collection[int]
+    """Texts of the latest pages of the family: a neighbour is there if it shows one of these."""
 
 
 class WasteWatch:
@@ -54,8 +74,14 @@ class WasteWatch:
         site_of: Callable[[int, str], str],
         publish: Callable[[GuardVerdict], Awaitable[None]],
         persons: PersonVerdicts,
+        *,
+        asks: bool = False,
     ) -> None:
-        """``stores`` and ``site_of`` take the number of a partition."""
+        """``stores`` and ``site_of`` take the number of a partition.
+
+        ``asks``: whether sites are asked for made-up neighbours.
+        """
+        self._asks = asks
         self._stores = stores
         self._site_of = site_of
         self._publish = publish
@@ -75,7 +101,11 @@ class WasteWatch:
             _count_links(page.guard)
         if ballot.is_calm and crc32(page.id.encode()) % _CALM_SHARE:
             return
-        self._ballots.add(site, vote_of(page, self._is_of_site(page)), now)
+        vote = vote_of(page, self._is_of_site(page))
+        self._ballots.add(site, vote, now)
+        if self._asks and page.guard is not None and vote.is_there and vote.text is not None:
+            names = vote.place.families_at(ballot.main or 0)
+            ballot.trails.add(names, page.lease.entry.url, vote.text)
 
     def judge_of(
         self, page: Page, rules: ParameterRules | None
@@ -86,7 +116,7 @@ class WasteWatch:
         """
         if page.guard is None or not may_vote(page):
             return None
-        ballot, is_of_site = self._ballots.of(_site_of(page)), self._is_of_site(page)
+        ballot, is_of_site = self._acted_on_by(page), self._is_of_site(page)
         verdicts, main_host = ballot.verdicts, ballot.main_host
 
         def judge(url: str) -> LinkDecision:
@@ -98,9 +128,50 @@ class WasteWatch:
 
     def decision_on(self, page: Page, rules: ParameterRules | None) -> LinkDecision:
         """Return the decision on a leased page of a crawl in mode ``on``, as on a link to it."""
-        ballot = self._ballots.of(_site_of(page))
+        ballot = self._acted_on_by(page)
         ballot.guarded_at = time.monotonic()
         return decide(page.lease.entry.url, ballot.verdicts, ballot.main_host, rules)
+
+    def _acted_on_by(self, page: Page) -> Ballot:
+        """Return the ballot of the site of a page, by which its links are judged."""
+        site = _site_of(page)
+        ballot = self._ballots.of(site)
+        ballot.note_run(page.lease)
+        self._tell_sketch(site, ballot)
+        return ballot
+
+    def _tell_sketch(self, site: SiteName, ballot: Ballot) -> None:
+        """Report another crawl, which tries again what is refused, to the sketch of a site."""
+        if ballot.trials.is_news:
+            ballot.trials.is_news = False
+            self._ballots.say(site, CrawlBegan(), time.monotonic())
+
+    def question(self, page: Page) -> MadeUpUrl | None:
+        """Return the neighbour to request with the grant of a leased page; None: there is none.
+
+        The page is of a crawl in mode ``on``, and the neighbour on its own origin.
+        """
+        ballot = self._ballots.of(_site_of(page))
+        now, origin = time.monotonic(), origin_of(page.lease.entry.url)
+        for family, trail in ballot.trails.wanted(now, CLAIMED_S):
+            trail.asked_at = now
+            url = made_up(family, trail.first, trail.latest, nonsense())
+            if url and origin_of(url) == origin:
+                return MadeUpUrl(family, url, trail.texts)
+        return None
+
+    async def claim(self, page: Page, question: MadeUpUrl) -> bool:
+        """Return whether no other process asks for a neighbour of the same family."""
+        store, key = self._stores(page.lease.partition), family_hash(question.family)
+        return await store.claim(page.lease.domain, key, int(CLAIMED_S * 1000))
+
+    def answer(self, page: Page, question: MadeUpUrl, *, is_there: bool) -> None:
+        """Take in the answer of a site."""
+        GUARD_NEIGHBOURS.labels("there" if is_there else "missing").inc()
+        told = {"url": question.url, "family": label_of(question.family)}
+        log.info("guard_neighbour", site=page.lease.domain, is_there=is_there, **told)
+        answered = NeighbourAnswer(question.family, is_there)
+        self._ballots.say(_site_of(page), answered, time.monotonic())
 
     def _is_of_site(self, page: Page) -> Callable[[str], bool]:
         """Return whether a URL is of the site of a page."""
@@ -154,7 +225,7 @@ class WasteWatch:
             if raw == ballot.raw:
                 ballot.read_at = time.monotonic()
             else:
-                _see(ballot, raw, unpack(raw))
+                self._see(SiteName(partition, domain), ballot, raw=raw, sketch=unpack(raw))
 
     async def count_due(self) -> None:
         """Count the votes of all sites with enough of them."""
@@ -169,7 +240,7 @@ class WasteWatch:
 
     async def _count(self, partition: int, sites: Sequence[SiteVotes]) -> None:
         try:
-            done = await count(self._stores(partition), sites)
+            done = await count(self._stores(partition), sites, asks=self._asks)
             GUARD_CONFLICTS.inc(done.conflicts)
             for each in done.counted:
                 await self._counted(partition, each)
@@ -177,13 +248,21 @@ class WasteWatch:
             log.warning("guard", outcome="votes_lost", sites=len(sites), error=repr(error)[:200])
 
     async def _counted(self, partition: int, counted: Counted) -> None:
-        ballot = self._ballots.of(SiteName(partition, counted.domain))
-        _see(ballot, counted.raw, counted.sketch)
+        site = SiteName(partition, counted.domain)
+        ballot = self._ballots.of(site)
+        self._see(site, ballot, raw=counted.raw, sketch=counted.sketch)
         mode = GuardMode.ON if ballot.is_guarded(time.monotonic()) else GuardMode.WATCH
         for kind, pages in counted.kinds.items():
             GUARD_PAGES.labels(_KINDS[kind]).inc(pages)
         for change in counted.changes:
             await self._tell(counted.domain, change, mode)
+
+    def _see(self, site: SiteName, ballot: Ballot, *, raw: bytes | None, sketch: Sketch) -> None:
+        """Take over a sketch as it is stored."""
+        ballot.see(raw, sketch, time.monotonic())
+        self._tell_sketch(site, ballot)
+        verdicts = [family.verdict for family in sketch.families]
+        _count_site(ballot, max(verdicts, key=_STATES.index, default="open") if raw else "")
 
     async def _tell(self, site: str, change: VerdictChange, mode: GuardMode) -> None:
         told = {"family": change.family, "before": change.before, "after": change.after}
@@ -203,13 +282,6 @@ def _count_links(guard: GuardNotes) -> None:
         GUARD_LINKS.labels(reason).inc(links)
     if guard.last:
         GUARD_LINKS.labels("last").inc(guard.last)
-
-
-def _see(ballot: Ballot, raw: bytes | None, sketch: Sketch) -> None:
-    """Take over a sketch as it is stored."""
-    ballot.see(raw, sketch, time.monotonic())
-    verdicts = [family.verdict for family in sketch.families]
-    _count_site(ballot, max(verdicts, key=_STATES.index, default="open") if raw else "")
 
 
 def _count_site(ballot: Ballot, state: str) -> None:

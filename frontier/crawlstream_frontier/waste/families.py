@@ -12,6 +12,10 @@ MOST_FAMILIES = 20
 LABEL_BYTES = 30
 LARGEST_COUNT = 0xFFFF
 """Counters stop there: a sketch has 16 bits for each."""
+MOST_MISSING = 3
+"""Made-up neighbours after which a family is not refused while its sketch is kept."""
+MOST_RELEASES = 4
+"""Releases after which a family stays last for a day."""
 _PAGING = frozenset({"?page", "?p", "?start", "?offset", "/page/#"})
 """Families of the further pages of a list, which lead on."""
 _SHOWN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~/#*?-")
@@ -30,6 +34,9 @@ class FamilyState(IntEnum):
 def family_hash(name: str) -> int:
     """Return the 32 bits by which a sketch knows a family."""
     return crc32(name.encode(errors="surrogatepass"))
+
+
+_HOST_KEY = family_hash("host")
 
 
 def label_of(name: str) -> str:
@@ -92,6 +99,13 @@ class Family:
     state: FamilyState = FamilyState.OPEN
     is_dropped: bool = False
     """True if the parameter or host does not matter."""
+    is_confirmed: bool = False
+    """True if its site has shown a made-up neighbour: it answers for URLs that no page links to."""
+    missing: int = 0
+    """Number of made-up neighbours that its site did not show; at most ``MOST_MISSING``."""
+
+    releases: int = 0
+    """Number of times that its verdict was taken back; at most ``MOST_RELEASES``."""
 
     @property
     def is_path(self) -> bool:
@@ -102,6 +116,11 @@ class Family:
     def is_paging(self) -> bool:
         """Return whether it is one of further pages of lists."""
         return self.name in _PAGING
+
+    @property
+    def is_host(self) -> bool:
+        """Return whether it is the family of other hosts."""
+        return self.key == _HOST_KEY
 
     @property
     def is_plain(self) -> bool:

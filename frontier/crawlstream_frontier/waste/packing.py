@@ -5,13 +5,14 @@
 | head, below | 24 | 24 |
 | frequent texts: text u32, count u16, error u16 | 8 x 16 | 128 |
 | pairs: key 24 bits, text 24 bits, value u8 | 7 x 64 | 448 |
-| families: hash u32; seven counters, eq, ne u16; state and dropped u16 | 24 x 20 | 480 |
+| families: hash u32; seven counters, eq, ne u16; verdict, below, u16 | 24 x 20 | 480 |
 | names of families that are not open: index u8, length u8, text | 32 x 6 | 192 |
 | sample of texts, up to the end: text 24 bits, address u8 | 4 x 192 | 768 |
 
 The head: version u8, two hosts u8, log2 of both moduli (4 bits each), number of frequent texts u8,
 of pairs u8, of families (5 bits) and names (3 bits); main host u16; pages, changed, since and
 serial, u32 each.
+A verdict: state (2 bits), dropped, confirmed, missing neighbours (2 bits), releases (3 bits).
 The serial is last in the head: the script that writes a sketch compares these four bytes.
 """
 
@@ -25,6 +26,7 @@ from crawlstream_frontier.waste import pairs, texts
 from crawlstream_frontier.waste.families import (
     LABEL_BYTES,
     MOST_FAMILIES,
+    MOST_RELEASES,
     YIELD_FIELDS,
     Family,
     FamilyState,
@@ -38,8 +40,8 @@ SERIAL = slice(20, 24)
 """SitePlace of the serial in a packed sketch."""
 _VERSION = 2
 _MOST_NAMES = 6
-_DROPPED = 4
-"""Bit next to the state of a family."""
+_DROPPED, _CONFIRMED, _MISSING, _RELEASES = 4, 8, 16, 64
+"""Places next to the state of a family: two bits, and two numbers."""
 _HEAD = struct.Struct("<6BH4I")
 _TEXT = struct.Struct("<IHH")
 _FAMILY = struct.Struct("<I10H")
@@ -193,19 +195,28 @@ def _named(families: FamilyTable) -> list[tuple[int, bytes]]:
 
 def _pack_family(family: Family) -> bytes:
     counters = (getattr(family.counts, name) for name in YIELD_FIELDS)
-    verdict = family.state | (_DROPPED if family.is_dropped else 0)
+    verdict = (
+        family.state
+        | (_DROPPED if family.is_dropped else 0)
+        | (_CONFIRMED if family.is_confirmed else 0)
+        | family.missing * _MISSING
+        | family.releases * _RELEASES
+    )
     return _FAMILY.pack(family.key, *counters, family.eq, family.ne, verdict)
 
 
 def _unpack_family(part: bytes) -> Family:
     key, *counters, eq, ne, verdict = _FAMILY.unpack(part)
-    state = verdict & (_DROPPED - 1)
-    _require(verdict < 2 * _DROPPED and state <= FamilyState.REFUSED)
+    state, releases = verdict % _DROPPED, verdict // _RELEASES
+    _require(state <= FamilyState.REFUSED and releases <= MOST_RELEASES)
     return Family(
         key=key,
         counts=YieldCounts(*counters),
         eq=eq,
         ne=ne,
         state=FamilyState(state),
-        is_dropped=verdict >= _DROPPED,
+        is_dropped=bool(verdict & _DROPPED),
+        is_confirmed=bool(verdict & _CONFIRMED),
+        missing=verdict % _RELEASES // _MISSING,
+        releases=releases,
     )

@@ -18,6 +18,10 @@ class FamilyReport:
     verdict: str
     counts: dict[str, int]
     """Counters by the names of ``YieldCounts``, and ``eq`` and ``ne``."""
+    neighbour: bool | None = None
+    """True if its site has shown a made-up neighbour; None: none was requested."""
+    releases: int = 0
+    """Number of times that its verdict was taken back, in turns of less than a day; at most 4."""
 
     @property
     def summary(self) -> str:
@@ -28,6 +32,8 @@ class FamilyReport:
         text = f"{known} of {pages} pages had a known text; led to {found} that may be new"
         if compared := counts["eq"] + counts["ne"]:
             text += f"; {counts['eq']} of {compared} had the same text with another value"
+        if self.neighbour is not None:
+            text += f"; a made-up neighbour was {'there' if self.neighbour else 'not there'}"
         return text
 
 
@@ -76,4 +82,11 @@ def report_of(site: str, sketch: Sketch, persons: Iterable[PersonVerdict] = ()) 
 
 def _family(family: Family) -> FamilyReport:
     counts = {**asdict(family.counts), "eq": family.eq, "ne": family.ne}
-    return FamilyReport(family=family.shown, verdict=family.verdict, counts=counts)
+    is_asked = family.is_confirmed or family.missing > 0
+    return FamilyReport(
+        family=family.shown,
+        verdict=family.verdict,
+        counts=counts,
+        neighbour=family.is_confirmed if is_asked else None,
+        releases=family.releases,
+    )

@@ -7,19 +7,22 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from crawlstream_frontier.waste.families import (
+    MOST_RELEASES,
     Family,
     FamilyState,
     FamilyTable,
     VerdictChange,
     YieldCounts,
 )
-from crawlstream_frontier.waste.judging import age, judge
+from crawlstream_frontier.waste.judging import age, answer, judge
 from crawlstream_frontier.waste.pairs import PairSample, count_pair
 from crawlstream_frontier.waste.texts import Kind, SiteTexts
-from crawlstream_frontier.waste.votes import HOST, PageVote
+from crawlstream_frontier.waste.votes import HOST, NeighbourAnswer, PageVote, Vote
 
 _CALM_AFTER = 512
 """Pages without a verdict after which fewer pages of a site are looked at."""
+_RELEASED_AGAIN_S = 86_400
+"""Time without a change of a verdict after which earlier releases do not count."""
 LARGEST_NUMBER = 0xFFFFFFFF
 
 
@@ -27,6 +30,10 @@ LARGEST_NUMBER = 0xFFFFFFFF
 class Merged:
     """Changes that votes have made."""
 
+    asks: bool = False
+    """True if sites are asked for made-up neighbours."""
+    now: int = 0
+    """Epoch seconds."""
     changes: list[VerdictChange] = field(default_factory=list)
     kinds: Counter[Kind] = field(default_factory=Counter)
     """Pages by what their text was."""
@@ -54,12 +61,20 @@ class Sketch:
         """Return whether nothing is decided, and has not been for long."""
         return self.pages - self.since >= _CALM_AFTER and all(f.is_plain for f in self.families)
 
-    def merge(self, votes: Sequence[PageVote], now: int) -> Merged:
-        """Add votes, in their order; ``now`` in epoch seconds."""
-        merged = Merged()
+    def merge(self, votes: Sequence[Vote], now: int, *, asks: bool = False) -> Merged:
+        """Add votes, in their order; ``now`` in epoch seconds.
+
+        ``asks``: whether sites are asked for made-up neighbours.
+        """
+        merged = Merged(asks, now)
         for vote in votes:
             before = len(merged.changes)
-            self._add(vote, merged)
+            if isinstance(vote, PageVote):
+                self._add(vote, merged)
+            elif isinstance(vote, NeighbourAnswer):
+                self._answer(vote, merged)
+            else:
+                self._retry(merged)
             if len(merged.changes) > before:
                 self.changed, self.since = now, self.pages
         return merged
@@ -86,6 +101,18 @@ class Sketch:
                     family.counts.add(f"credit_{kind.value}")
                     self._judge(family, merged)
 
+    def _answer(self, answered: NeighbourAnswer, merged: Merged) -> None:
+        if self.families.known(answered.family):
+            family = self.families.of(answered.family)
+            answer(family, is_there=answered.is_there)
+            self._judge(family, merged)
+
+    def _retry(self, merged: Merged) -> None:
+        """Put families last that are refused: not all that they have was fetched by this crawl."""
+        for family in self.families:
+            if family.state is FamilyState.REFUSED:
+                _turn(family, FamilyState.LAST, merged)
+
     def _kind_of(self, vote: PageVote) -> Kind:
         if not vote.is_there:
             return Kind.HEAVY
@@ -107,14 +134,33 @@ class Sketch:
 
     def _judge(self, family: Family, merged: Merged) -> None:
         modulus = self.texts.sample.modulus
-        state = judge(family, modulus)
-        if state is None:
+        state = judge(family, modulus, asks=merged.asks)
+        if state is FamilyState.OPEN:
+            state = self._released(family, merged.now)
+        if state is None or state is family.state:
             age(family, modulus)
             return
-        before = family.verdict
-        family.state = state
-        _note(family, before, merged)
-        family.counts = YieldCounts()
+        _turn(family, state, merged)
+
+    def _released(self, family: Family, now: int) -> FamilyState:
+        """Return the state of a family that brings new pages again.
+
+        One that has been released often stays last for a day: its site may answer in turns.
+        """
+        if now - self.changed >= _RELEASED_AGAIN_S:
+            family.releases = 0
+        family.is_confirmed = False
+        if family.releases == MOST_RELEASES:
+            return FamilyState.LAST
+        family.releases += 1
+        return FamilyState.OPEN
+
+
+def _turn(family: Family, state: FamilyState, merged: Merged) -> None:
+    before = family.verdict
+    family.state = state
+    _note(family, before, merged)
+    family.counts = YieldCounts()
 
 
 def _note(family: Family, before: str, merged: Merged) -> None:

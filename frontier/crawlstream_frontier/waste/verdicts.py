@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from crawlstream_frontier.waste.families import FamilyState, family_hash
@@ -56,10 +56,19 @@ class SiteVerdicts:
         return state, family
 
 
-def verdicts_of(sketch: Sketch, by_persons: PersonWords = _NOBODY) -> SiteVerdicts | None:
-    """Return the verdicts of a sketch, and of persons, who prevail; None if there are none."""
+def verdicts_of(
+    sketch: Sketch, by_persons: PersonWords = _NOBODY, retried: Collection[int] = ()
+) -> SiteVerdicts | None:
+    """Return the verdicts of a sketch, and of persons, who prevail; None if there are none.
+
+    ``retried``: families that are put last at most, by their hash, unless a person refuses them.
+    """
     learned = [each for each in sketch.families if each.key not in by_persons]
-    states = {each.key: each.state for each in learned if each.state > FamilyState.OPEN}
+    states = {
+        each.key: FamilyState.LAST if each.key in retried else each.state
+        for each in learned
+        if each.state > FamilyState.OPEN
+    }
     dropped = {each.key: each.eq for each in learned if each.is_dropped}
     if not (states or dropped or by_persons):
         return None

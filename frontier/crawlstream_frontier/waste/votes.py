@@ -51,3 +51,19 @@ class PageVote:
     pairs: tuple[PagePair, ...] = ()
     from_last: bool = False
     """True if it was leased from the last band of its domain."""
+
+
+class NeighbourAnswer(NamedTuple):
+    """Answer of a site to a request for a made-up neighbour: a URL that nothing links to."""
+
+    family: str
+    is_there: bool
+    """True for a status of 2xx."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlBegan:
+    """Word that another crawl acts on the verdicts: what earlier ones refused goes last again."""
+
+
+Vote = PageVote | NeighbourAnswer | CrawlBegan

@@ -36,6 +36,11 @@ class SketchStore:
             keys = [self._scripts.keys.guard(domain) for domain in domains]
             return cast("list[bytes | None]", await self._scripts.redis.mget(keys))
 
+    async def claim(self, domain: str, family: int, for_ms: int) -> bool:
+        """Say that this process asks a site for a neighbour; False: another one does."""
+        name = f"neighbour {domain} {family:08x}"
+        return await self._scripts.run("claim", name, b"", for_ms) == 1
+
     async def replace(self, writes: Sequence[SketchWrite]) -> list[bytes | None]:
         """Replace sketches that have not changed since they were read.
 

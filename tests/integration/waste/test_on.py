@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import Any
 from zlib import crc32
 
@@ -38,6 +39,7 @@ def _sketch() -> bytes:
     """Return a sketch with a verdict of each kind."""
     sketch = Sketch()
     sketch.main, sketch.pages = host_hash(HOST), 1000
+    sketch.changed = int(time.time()) + 3600  # As if the crawl itself had refused it just now.
     families = {
         "?sid": Family(key=0, counts=YieldCounts(), eq=20, is_dropped=True),
         "?view": Family(key=0, counts=YieldCounts(), state=FamilyState.LAST),

@@ -8,8 +8,10 @@ from typing import NamedTuple
 from zlib import crc32
 
 from crawling.quality.address_parts import address_hash, pairs_of, place_of
+from crawling.waste.made_up import made_up
+from crawling.waste.trails import Trail
 from crawlstream_chaos.waste_sites.site import GeneratedPage, GeneratedSite, Url, url
-from crawlstream_frontier.waste.votes import PageVote
+from crawlstream_frontier.waste.votes import NeighbourAnswer, PageVote, Vote
 from support.waste.model import GuardModel
 
 BATCH = 16
@@ -30,9 +32,13 @@ class ModelCrawl:
     ) -> None:
         """``acts``: links are dropped, refused and put last by the model's verdicts.
 
-        ``model``: that of an earlier crawl of the site.
+        ``model``: that of an earlier crawl of the site, or one that asks for no neighbours.
         """
-        self.model = model or GuardModel()
+        self.model = model or GuardModel(asks=acts)
+        self.asked = 0
+        """Number of neighbours that were made up."""
+        self._trails: dict[str, Trail] = {}
+        """Latest pages of each family that is put last."""
         self.truths = set[str]()
         self.fetches = 0
         self._site = site
@@ -46,11 +52,12 @@ class ModelCrawl:
         self._verdicts: dict[str, str] = {}
         """Verdicts of the families that are not open."""
         self._dropped = set[str]()
+        self.model.begin()
         self._learn([])
 
-    def batches(self) -> Iterator[list[PageVote]]:
+    def batches(self) -> Iterator[list[Vote]]:
         """Crawl; yield the votes of each batch after the model has learned them."""
-        votes: list[PageVote] = []
+        votes: list[Vote] = []
         while self.fetches < self._budget and (self._todo or self._last):
             from_last = not self._todo
             waiting = (self._last if from_last else self._todo).popleft()
@@ -60,11 +67,28 @@ class ModelCrawl:
             if len(votes) == BATCH or not (self._todo or self._last):
                 self._learn(votes)
                 yield votes
-                votes = []
+                votes = self._ask()
 
-    def _learn(self, votes: list[PageVote]) -> None:
+    def _ask(self) -> list[Vote]:
+        """Return what the site says to made-up neighbours of the families that want one."""
+        model, answers = self.model, list[Vote]()
+        for family in model.families if model.asks else ():
+            trail = self._trails.get(family.name)
+            if trail and family.asks_for_neighbour:
+                self.asked += 1
+                neighbour = made_up(family.name, trail.first, trail.latest, f"w{self.asked}")
+                assert neighbour is not None
+                page = self._site.fetch(Url.of(neighbour))
+                is_there = page.status == 200 and page.text_hash in trail.texts
+                answers.append(NeighbourAnswer(family.name, is_there))
+        return answers
+
+    def _learn(self, votes: list[Vote]) -> None:
         for vote in votes:
-            self.model.learn(vote)
+            if isinstance(vote, NeighbourAnswer):
+                self.model.answer(vote)
+            elif isinstance(vote, PageVote):
+                self.model.learn(vote)
         decided = {name: word for name, word in self.model.verdicts.items() if word != "open"}
         self._verdicts = decided
         self._dropped = {name for name, word in decided.items() if word == "dropped"}
@@ -80,6 +104,7 @@ class ModelCrawl:
             return None
         page = self._site.fetch(waiting.url)
         self.fetches += 1
+        self._note(waiting.url, page)
         if page.truth is not None and page.status == 200:
             self.truths.add(page.truth)
         for link in page.links:
@@ -87,6 +112,11 @@ class ModelCrawl:
             if clean not in self._known:
                 self._put(clean, waiting.url)
         return vote_of(waiting, page, from_last=from_last)
+
+    def _note(self, at: Url, page: GeneratedPage) -> None:
+        for name in place_of(at.text).families if self._verdicts else ():
+            if self._verdicts.get(name) == "last":
+                self._trails.setdefault(name, Trail()).add(at.text, page.text_hash)
 
     def _put(self, at: Url, parent: Url | None) -> None:
         _, verdict = self._decide(at)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from zlib import crc32
 
-from crawlstream_frontier.waste.votes import PageVote, SitePlace
+from crawlstream_frontier.waste.votes import NeighbourAnswer, PageVote, SitePlace
 
 YIELDS = ("pages", "heavy", "dup", "fresh", "maybe", "credit_fresh", "credit_maybe")
 PAGING = {"?page", "?p", "?start", "?offset", "/page/#"}
@@ -28,6 +28,9 @@ class ModelFamily:
     ne: int = 0
     state: str = "open"
     dropped: bool = False
+    confirmed: bool = False
+    missing: int = 0
+    releases: int = 0
 
     @property
     def key(self) -> int:
@@ -39,18 +42,43 @@ class ModelFamily:
         """Return the word for what is decided."""
         return "dropped" if self.dropped else self.state
 
-    def judge(self, modulus: int) -> None:
+    def judge(self, modulus: int, *, asks: bool) -> None:
         """Decide by the counters; they begin again after a decision, and are halved at times."""
         pages = self.seen["pages"]
         if pages < 16:
             return
-        decided = self._next(modulus)
+        decided = self._next(modulus, asks=asks)
+        if decided == "open" != self.state:
+            self.confirmed = False
+            decided = "open" if self.releases < 4 else "last"
+            self.releases = min(self.releases + 1, 4)
         if decided != self.state:
             self.state, self.seen = decided, Counter()
         elif pages >= max(192, 40 * modulus):
             self.seen = Counter({name: n // 2 for name, n in self.seen.items()})
 
-    def _next(self, modulus: int) -> str:
+    def answer(self, *, is_there: bool) -> None:
+        """Take in whether the site has a made-up neighbour."""
+        if is_there:
+            self.confirmed = True
+        else:
+            self.missing, self.seen = self.missing + 1, Counter()
+
+    @property
+    def asks_for_neighbour(self) -> bool:
+        """Return whether a neighbour is to be made up."""
+        is_asked = self.name != "host" and not self.confirmed and self.missing < 3
+        return is_asked and self.verdict == "last" and self._is_empty(16)
+
+    def _is_empty(self, least: int) -> bool:
+        """Return whether pages of the last band bring nothing."""
+        seen, pages = self.seen, self.seen["pages"]
+        new = seen["fresh"] + seen["credit_fresh"]
+        possible = new + seen["maybe"] + seen["credit_maybe"]
+        surely = pages >= 48 and Fraction(possible, pages) <= FIFTIETH
+        return surely or (new == 0 and seen["dup"] >= least)
+
+    def _next(self, modulus: int, *, asks: bool) -> str:
         seen, pages = self.seen, self.seen["pages"]
         new = seen["fresh"] + seen["credit_fresh"]
         possible = Fraction(new + seen["maybe"] + seen["credit_maybe"], pages)
@@ -62,10 +90,11 @@ class ModelFamily:
             return "last" if bad else "open"
         if share > TENTH and new >= 3:
             return "open"
-        surely = pages >= 48 and possible <= FIFTIETH
-        never = new == 0 and sampled >= 32
-        is_path = self.name.startswith("/")
-        if self.state == "last" and not is_path and (surely or never):
+        if asks and self.name != "host":
+            may_end = self.confirmed and self._is_empty(16)
+        else:
+            may_end = not self.name.startswith("/") and self._is_empty(32)
+        if self.state == "last" and may_end:
             return "refused"
         return self.state
 
@@ -83,7 +112,9 @@ class ModelFamily:
 class GuardModel:
     """State of one site."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, asks: bool = False) -> None:
+        """``asks``: whether neighbours are made up before families are refused."""
+        self.asks = asks
         self.pages = 0
         self.main: int | None = None
         self.hosts: set[int] = set()
@@ -114,12 +145,25 @@ class GuardModel:
         for family in [each for each in own if each.state == "open"] or own:
             if family.state == "open" or vote.from_last or kind == "fresh":
                 family.seen.update(("pages", kind))
-                family.judge(self.modulus)
+                family.judge(self.modulus, asks=self.asks)
         if kind in {"fresh", "maybe"} and vote.parent:
             for name in self.names(vote.parent):
                 if name not in own_names:
                     self.family(name).seen[f"credit_{kind}"] += 1
-                    self.family(name).judge(self.modulus)
+                    self.family(name).judge(self.modulus, asks=self.asks)
+
+    def begin(self) -> None:
+        """Take into account that another crawl begins."""
+        for family in self.families:
+            if family.state == "refused":
+                family.state, family.seen = "last", Counter()
+
+    def answer(self, answered: NeighbourAnswer) -> None:
+        """Take into account what the site said to a made-up neighbour."""
+        family = self.family(answered.family)
+        if family.asks_for_neighbour:
+            family.answer(is_there=answered.is_there)
+            family.judge(self.modulus, asks=self.asks)
 
     def names(self, place: SitePlace) -> list[str]:
         """Return the names of a page's families."""

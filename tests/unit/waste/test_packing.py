@@ -43,6 +43,9 @@ def _full() -> Sketch:
                 ne=0xFFFF,
                 state=FamilyState.REFUSED,
                 is_dropped=True,
+                is_confirmed=True,
+                missing=3,
+                releases=4,
             )
             for name in names
         ]
@@ -116,7 +119,8 @@ def test_changed_bytes_do_no_harm(data: st.DataObject) -> None:
         pytest.param(5, 21, id="too many families"),
         pytest.param(5, 20 | 7 << 5, id="too many names"),
         pytest.param(5, 20 | 5 << 5, id="bytes that are no text"),
-        pytest.param(24 + 128 + 448 + 22, 8, id="unknown bit of a family"),
+        pytest.param(24 + 128 + 448 + 22 + 1, 2, id="unknown bit of a family"),
+        pytest.param(24 + 128 + 448 + 22, 62 + 64, id="too many releases"),
         pytest.param(24 + 128 + 448 + 22, 3, id="unknown state of a family"),
         pytest.param(24 + 128 + 448 + 480, 20, id="name of a family that is not there"),
         pytest.param(24 + 128 + 448 + 480 + 2, 10, id="control character in a name"),

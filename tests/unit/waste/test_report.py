@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from crawlstream_frontier.waste.packing import pack, unpack
 from crawlstream_frontier.waste.report import report_of
 from crawlstream_frontier.waste.sketch import Sketch
-from crawlstream_frontier.waste.votes import PagePair, PageVote, SitePlace
+from crawlstream_frontier.waste.votes import NeighbourAnswer, PagePair, PageVote, SitePlace
 
 
 def test_a_report_has_the_families_with_a_verdict_first() -> None:
@@ -30,3 +32,14 @@ def test_a_report_names_compared_pages() -> None:
     sketch.merge(votes, 1)
     (family,) = report_of("a.example", sketch).families
     assert family.summary.endswith("2 of 2 had the same text with another value")
+
+
+@pytest.mark.parametrize(("is_there", "says"), [(True, "was there"), (False, "was not there")])
+def test_a_report_names_a_made_up_neighbour(is_there: bool, says: str) -> None:  # noqa: FBT001
+    """It is what a path is refused by."""
+    sketch, place = Sketch(), SitePlace(1, ("/a/*",))
+    votes = [PageVote(place=place, text=5, from_last=True) for _ in range(100)]
+    sketch.merge([*votes, NeighbourAnswer("/a/*", is_there)], 1, asks=True)
+    (family,) = report_of("a.example", sketch).families
+    assert family.neighbour is is_there
+    assert family.summary.endswith(f"a made-up neighbour {says}")

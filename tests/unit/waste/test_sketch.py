@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlstream_frontier.waste.families import MOST_FAMILIES, label_of
-from crawlstream_frontier.waste.packing import pack
+from crawlstream_frontier.waste.families import MOST_FAMILIES, Family, label_of
+from crawlstream_frontier.waste.judging import wants_neighbour
+from crawlstream_frontier.waste.packing import pack, unpack
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.texts import LARGEST_COUNT, FrequentTexts
-from crawlstream_frontier.waste.votes import PagePair, PageVote, SitePlace
+from crawlstream_frontier.waste.votes import (
+    CrawlBegan,
+    NeighbourAnswer,
+    PagePair,
+    PageVote,
+    SitePlace,
+)
 
 NOW = 1_700_000_000
 MAIN = 7
@@ -97,11 +104,82 @@ def test_pages_that_did_not_wait_do_not_refuse_a_family() -> None:
     assert sketch.families.of("?sort").verdict == "refused"
 
 
-def test_a_path_is_never_refused() -> None:
+def test_a_path_is_never_refused_if_its_site_is_not_asked() -> None:
     """A large family of pages with equal texts looks the same as an endless one."""
     sketch, place = Sketch(), SitePlace(MAIN, ("/wiki/*",))
     sketch.merge(_pages(place, [1] * 5000, from_last=True), NOW)
     assert sketch.families.of("/wiki/*").verdict == "last"
+
+
+def _asked(answers: str) -> Family:
+    """Return a family of paths with equal texts; + and - are what its site says to neighbours."""
+    sketch, place = Sketch(), SitePlace(MAIN, ("/wiki/*",))
+    for each in answers:
+        sketch.merge(_pages(place, [1] * 100, from_last=True), NOW, asks=True)
+        assert wants_neighbour(sketch.families.of("/wiki/*"))
+        sketch.merge([NeighbourAnswer("/wiki/*", is_there=each == "+")], NOW, asks=True)
+    sketch.merge(_pages(place, [1] * 100, from_last=True), NOW, asks=True)
+    return unpack(pack(sketch, 1)).families.of("/wiki/*")
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict", "wants_more"),
+    [
+        ("+", "refused", False),
+        ("-+", "refused", False),
+        ("--", "last", True),
+        ("---", "last", False),
+    ],
+)
+def test_a_path_is_refused_by_a_made_up_neighbour(
+    answers: str, verdict: str, *, wants_more: bool
+) -> None:
+    """Without one, counting starts again; after three, no other one is wanted."""
+    family = _asked(answers)
+    assert (family.verdict, wants_neighbour(family)) == (verdict, wants_more)
+
+
+def test_an_answer_that_comes_too_late_changes_nothing() -> None:
+    """Two crawlers may ask, or the family has brought something new meanwhile."""
+    sketch, place = Sketch(), SitePlace(MAIN, ("/wiki/*",))
+    sketch.merge(_pages(place, [1] * 100, from_last=True), NOW, asks=True)
+    sketch.merge([NeighbourAnswer("/wiki/*", is_there=False)] * 2, NOW, asks=True)
+    sketch.merge([NeighbourAnswer("/other/*", is_there=True)], NOW, asks=True)
+    assert sketch.families.of("/wiki/*").missing == 1
+    assert sketch.families.known("/other/*") is None
+
+
+def test_hosts_are_not_asked_for() -> None:
+    """A made-up host would be another server, so more pages must show what it brings."""
+    sketch, place = Sketch(), SitePlace(MAIN + 1, ("/a/*",))
+    sketch.merge([PageVote(place=SitePlace(MAIN, ("/a/*",)))], NOW)
+    sketch.merge(_pages(place, [1] * 100, from_last=True), NOW, asks=True)
+    assert sketch.families.of("host").verdict == "refused"
+
+
+def test_another_crawl_has_refused_families_put_last() -> None:
+    """A family with a neighbour needs no other one to be refused again."""
+    sketch, place = Sketch(), SitePlace(MAIN, ("?sort",))
+    sketch.merge(_pages(place, [1] * 200, from_last=True), NOW)
+    assert sketch.merge([CrawlBegan()], NOW).changes[0].after == "last"
+    sketch.merge(_pages(place, [1] * 47, from_last=True), NOW)
+    assert sketch.families.of("?sort").verdict == "last"
+    sketch.merge(_pages(place, [1], from_last=True), NOW)
+    assert sketch.families.of("?sort").verdict == "refused"
+
+
+def test_a_family_that_is_released_again_and_again_stays_last_for_a_day() -> None:
+    """Its site may answer in turns to have its pages fetched."""
+    sketch, place = Sketch(), SitePlace(MAIN, ("/a/*",))
+    now, states = NOW, []
+    for turn in range(7):
+        now += 86_400 if turn == 6 else 1
+        sketch.merge(_pages(place, [1] * 600), now)
+        assert sketch.families.of("/a/*").verdict == "last"
+        new = range(40 * turn << 14, 40 * (turn + 1) << 14, 1 << 14)
+        sketch.merge(_pages(place, list(new)), now)
+        states.append(sketch.families.of("/a/*").verdict)
+    assert states == ["open"] * 4 + ["last"] * 2 + ["open"]
 
 
 def test_pages_without_text_are_never_held_against_a_site() -> None:

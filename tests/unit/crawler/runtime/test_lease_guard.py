@@ -30,6 +30,7 @@ class Ends:
         self.skipped: list[tuple[Page, str, str]] = []
         self.last: list[tuple[Page, int]] = []
         self.passed: list[Page] = []
+        self.spent: list[Page] = []
 
     def decision_on(self, _page: Page, _rules: object) -> LinkDecision:
         """Return the same decision on all pages."""
@@ -45,8 +46,14 @@ class Ends:
         self.last.append((page, priority))
 
     def screen(self, pages: Iterable[Page], let_through: Callable[[Page], None]) -> None:
-        """Note pages that pass."""
-        self.passed += pages
+        """Let pages pass."""
+        for page in pages:
+            let_through(page)
+
+    def admit(self, page: Page, let_through: Callable[[Page], None]) -> None:
+        """Note a page that could be spent on a made-up neighbour."""
+        self.spent.append(page)
+        let_through(page)
 
     def guard(self, mode: GuardMode = GuardMode.OFF, most: GuardMode = GuardMode.ON) -> LeaseGuard:
         """Return a guard for a worker with these settings."""
@@ -57,7 +64,7 @@ class Ends:
             endings=SimpleNamespace(skipping=self),
             leases=self,
         )
-        return LeaseGuard(self, self, cast("Outcomes", outcomes))
+        return LeaseGuard(self, self, cast("Outcomes", outcomes), self)
 
 
 def _page(entry: dict[str, Any] | None = None, **of_lease: Any) -> Page:
@@ -97,6 +104,7 @@ def test_other_pages_pass(entry: dict[str, Any], of_lease: dict[str, Any]) -> No
     ends, page = _refused(), _page(entry, **of_lease)
     ends.guard().screen([page], ends.passed.append)
     assert (ends.passed, ends.skipped) == ([page], [])
+    assert not ends.spent
 
 
 def test_the_operator_chooses_the_mode_of_crawls_that_do_not() -> None:
@@ -127,7 +135,7 @@ def test_a_page_of_the_last_band_passes() -> None:
     ends = Ends(LinkDecision(URL, is_last=True))
     page = _page(priority=last_of(0))
     ends.guard().screen([page], ends.passed.append)
-    assert (ends.last, ends.passed) == ([], [page])
+    assert (ends.last, ends.passed, ends.spent) == ([], [page], [page])
 
 
 def test_pages_of_the_sitemap_spider_are_put_last_at_most() -> None:

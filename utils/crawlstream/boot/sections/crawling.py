@@ -106,6 +106,9 @@ class CrawlingSettings(Section):
     drop_parameters: _Names = Field((), validation_alias=new("DROP_PARAMETERS"))
     """Parameters of URLs that links lose before they are followed, comma-separated, such as
     `utm_*,gclid`; names as for CRAWLSTREAM_KEEP_PARAMETERS. The same for all crawlers."""
+    guard_neighbours: bool = Field(default=True, validation_alias=new("GUARD_NEIGHBOURS"))
+    """Ask sites for made-up URLs before families of URLs are refused, for crawls whose mode of the
+    waste guard is `on`. Without it, paths are never refused. The same for all crawlers."""
     retry_times: int = Field(3, ge=0, le=20)
     """Number of retries after the first attempt at a page."""
     download_timeout: float = Field(10, gt=0)
