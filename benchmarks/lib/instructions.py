@@ -8,10 +8,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from lib.processes import python_path
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ConstantBackoff
+from redis.exceptions import ConnectionError as NoConnection
 
 ARGUMENT = "--counted"
 """First of the arguments of a program that is counted."""
@@ -46,6 +50,38 @@ def _collected(program: str, times: int, work: tuple[str, ...]) -> int:
     return int(found[1])
 
 
+async def redis_instructions(
+    work: Callable[[Redis, Callable[[str], None]], Awaitable[int]],
+) -> float | None:
+    """Return the instructions of Redis for each of ``work``'s pages; None without valgrind.
+
+    It gets a Redis, and switches the count ``on`` and ``off``; it returns the number of pages.
+    """
+    if shutil.which("valgrind") is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
+        socket = str(Path(folder, "redis"))
+        argv = ["valgrind", *_OPTIONS, f"--callgrind-out-file={Path(folder, 'out')}"]
+        # The timer of Redis has work of its own, which does not belong to pages.
+        options = ["--port", "0", "--unixsocket", socket, "--save", "", "--dir", folder]
+        options += ["--hz", "1", "--activerehashing", "no"]
+        server = subprocess.Popen(
+            [*argv, "redis-server", *options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            retry = Retry(ConstantBackoff(0.2), 100)
+            redis = Redis(unix_socket_path=socket, retry=retry, retry_on_error=[NoConnection])
+            pages = await work(redis, lambda word: _switch(word, server.pid))
+            await redis.aclose()
+        finally:
+            server.terminate()
+        found = _COLLECTED.search(server.communicate()[1])
+    assert found
+    return int(found[1]) / pages
+
+
 def counted(work: Callable[[], object], times: int) -> None:
     """Do some work under valgrind, and have it counted: not the first time, which fills caches."""
     work()
@@ -55,6 +91,6 @@ def counted(work: Callable[[], object], times: int) -> None:
     _switch("off")
 
 
-def _switch(word: str) -> None:
-    argv = ["callgrind_control", "-i", word, str(os.getpid())]
+def _switch(word: str, pid: int = 0) -> None:
+    argv = ["callgrind_control", "-i", word, str(pid or os.getpid())]
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -18,7 +18,8 @@ import structlog
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links, Seed
-from crawlstream.model.throttle_table import ThrottleTable, site_of
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable, site_of
+from crawlstream.model.web.throttle_groups import Groups
 from crawlstream.wire import stored
 from crawlstream_frontier.throttle_rules import ThrottleRules
 
@@ -40,6 +41,11 @@ class HostSites:
     def site_of(self, place: str) -> str:
         """Return the site that counts the requests to a URL or host, by the known map."""
         return site_of(self._table, place)
+
+    @property
+    def groups(self) -> Groups[ThrottleRule] | None:
+        """Return the limits that domains have in common, by the known rules; None: none."""
+        return self._table.groups if self._table else None
 
     async def follow(self, version: bytes) -> None:
         """Load the map of this version of the rules, or of a later one; RedisUnavailable.

@@ -42,7 +42,7 @@ class ThrottleRules:
 
     async def gates(self, names: Sequence[str]) -> Sequence[GateReport]:
         """Return the states of gates with these names, of each partition."""
-        found = unpack(await self._scripts.run("gated", pack(list(names))))
+        found = unpack(await self._scripts.run("gated", pack([list(names)])))
         return [gate_of(*one) for one in found]
 
     async def copy(self, table: ThrottleTable, *, adopt: bool = False, partitions: int = 1) -> bool:

@@ -12,6 +12,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import PartitionOffsets, partition_offsets
 from crawlstream.errors import KafkaUnavailable
+from crawlstream.model.web.throttle_groups import ADDRESS_GATE
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living_in
 from crawlstream_frontier.frontier import Frontier
@@ -27,6 +28,8 @@ STEPS_A_LOOK = 3
 """Steps between looks at domains: of thousands only the busiest are published."""
 BUSIEST = 20
 """Number of domains that have series of their own: each is three series."""
+ADDRESSES = "@addresses"
+"""Group of the gates of addresses in metrics: of the address at which most domains wait."""
 _KAFKA_S = 15.0
 
 
@@ -125,9 +128,10 @@ async def note_gates(rules: ThrottleRules) -> None:
     metrics.GATE_DOMAINS.clear()
     waits = defaultdict[str, float](float)
     for gate in gates:
-        waits[gate.group] = max(waits[gate.group], gate.wait_s)
-        metrics.GATE_WAIT.labels(gate.group).set(waits[gate.group])
-        metrics.GATE_DOMAINS.labels(gate.group).inc(gate.waiting)
+        name = ADDRESSES if gate.name.startswith(ADDRESS_GATE) else gate.group
+        waits[name] = max(waits[name], gate.wait_s)
+        metrics.GATE_WAIT.labels(name).set(waits[name])
+        metrics.GATE_DOMAINS.labels(name).inc(gate.waiting)
 
 
 async def _writes(frontier: Frontier) -> bool:

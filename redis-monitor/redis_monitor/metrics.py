@@ -44,12 +44,13 @@ GATE_WAIT = Gauge(
     "crawlstream_gate_wait_seconds",
     "Seconds that a domain of a group that comes to its gate now waits there, at least: by the"
     " limits of the group, and the number of domains that wait already. Of several partitions, the"
-    " longest time.",
+    " longest time; `@addresses`: that of the address at which most domains wait.",
     ["group"],
 )
 GATE_DOMAINS = Gauge(
     "crawlstream_gate_domains",
-    "Number of domains that wait for the gate of their group.",
+    "Number of domains that wait for the gate of their group; `@addresses`: for the address at"
+    " which most of them wait.",
     ["group"],
 )
 DOMAINS = Gauge("crawlstream_domains", "Number of domains with waiting pages.", ["spider"])

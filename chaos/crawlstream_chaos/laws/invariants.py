@@ -189,7 +189,9 @@ def _places(state: Dump, view: str) -> Iterator[bytes]:
     members = [name for letter in "wrp" for name in state.get(f"{letter}:{view}")]
     gates = [name for name in members if name.startswith(b"=")]
     yield from (name for name in members if not name.startswith(b"="))
-    full = {parts[1].encode(): domains for parts, domains in state.named("a") if parts[0] == view}
+    full = {
+        ":".join(gate).encode(): domains for (of, *gate), domains in state.named("a") if of == view
+    }
     _require(sorted(gates) == sorted(full) == sorted(state.get(f"gates:{view}")), gates, full)
     for domains in full.values():
         yield from domains

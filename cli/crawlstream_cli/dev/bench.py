@@ -34,6 +34,7 @@ class Name(StrEnum):
     OUTPUT = "output"
     POLITE = "polite"
     GENTLE = "gentle"
+    GATES = "gates"
     REST = "rest"
     BROAD = "broad"
     HOSTILE = "hostile"

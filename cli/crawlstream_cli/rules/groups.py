@@ -41,7 +41,10 @@ def add(
     name: Name,
     members: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[HOST]...", help="Host names; each covers all names below it."),
+        typer.Argument(
+            metavar="[HOST|NETWORK]...",
+            help="Host names, each covers all names below it; or networks, like 192.0.2.0/24.",
+        ),
     ] = None,
     *,
     hits: Annotated[int | None, typer.Option(min=1, help=_FIELDS["hits"].meaning)] = None,
@@ -116,7 +119,7 @@ def _state(found: Group[ThrottleRule], gates: Sequence[GateReport]) -> dict[str,
     sums = ("unreported", "under_way", "waiting")
     return {
         **views.group_limits(found.rule),
-        "members": sorted(found.members),
+        "members": views.members_of(found),
         **{key: sum(asdict(gate)[key] for gate in gates) for key in sums},
         "next_ms": min((gate.next_ms for gate in gates), default=0),
         "wait_s": max((gate.wait_s for gate in gates), default=0.0),
@@ -132,7 +135,7 @@ def group_rows(
     wait = f"a domain that comes now waits {state['wait_s']:.1f} s at least"
     return [
         ("limits", str(found.rule)),
-        ("members", ", ".join(found.members) or "none"),
+        ("members", ", ".join(views.members_of(found)) or "none"),
         ("in flight", f"{state['under_way']}"),
         ("waiting", f"{state['waiting']:,} domain{'s' * (state['waiting'] != 1)}"),
         ("next request", later),
@@ -141,18 +144,64 @@ def group_rows(
     ]
 
 
+def addresses(
+    *,
+    hits: Annotated[int | None, typer.Option(min=1, help=_FIELDS["hits"].meaning)] = None,
+    window: Annotated[float | None, typer.Option(help=_FIELDS["window"].meaning)] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help=_FIELDS["concurrency"].meaning)
+    ] = None,
+    excepted: Annotated[
+        list[str] | None,
+        typer.Option("--except", metavar="NETWORK", help="Networks without a limit of addresses."),
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Remove the limit.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show or set the limit that applies to each IP address, whatever names it has.
+
+    It applies to sites of which no group has the name or the network. Of IPv6, a network of /64
+    counts as one address.
+
+    Example: crawlstream throttle addresses --hits 20 --window 1
+    """
+    limits = {"hits": hits, "window": window, "concurrency": concurrency}
+    editor = rules_editor()
+    if off:
+        edit = editor.free_addresses()
+    elif excepted or any(limit is not None for limit in limits.values()):
+        edit = editor.limit_addresses(excepted or None, **limits)
+    else:
+        edit = editor.read()
+    table = edit_node(edit)
+    if as_json:
+        print_line(orjson.dumps(views.throttle_table(table).get("addresses")).decode())
+    else:
+        print_line(address_limit(table))
+
+
+def address_limit(table: ThrottleTable) -> str:
+    """Return the limit of addresses, in words."""
+    limits = table.groups.addresses
+    if limits is None:
+        return "There is no limit of addresses."
+    excepted = ", ".join(map(str, limits.excepted))
+    return f"Each address: {limits.rule}" + f", except in {excepted}" * bool(excepted)
+
+
 def show_groups(table: ThrottleTable, *, as_json: bool) -> None:
     """Print the groups of the rules."""
     if as_json:
         print_line(orjson.dumps(views.throttle_table(table)["groups"]).decode())
         return
-    if not table.groups:
+    if not table.groups.by_name:
         print_line("There are no groups.")
         return
     shown = Table("group", *(field.label for field in _FIELDS.values()), "members", box=None)
     for name, one in table.groups.by_name.items():
         cells = (field.shown(field.value_of(one.rule)) for field in _FIELDS.values())
-        beyond = len(one.members) - _MOST_SHOWN
+        members = views.members_of(one)
+        beyond = len(members) - _MOST_SHOWN
         more = f" and {beyond:,} more" if beyond > 0 else ""
-        shown.add_row(name, *cells, ", ".join(one.members[:_MOST_SHOWN]) + more)
+        shown.add_row(name, *cells, ", ".join(members[:_MOST_SHOWN]) + more)
     stdout_console().print(shown)

@@ -26,7 +26,7 @@ from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.nodes import edit_node
 from crawlstream_cli.common.times import seconds_of
-from crawlstream_cli.rules.groups import group
+from crawlstream_cli.rules.groups import address_limit, addresses, group
 from crawlstream_cli.rules.node import rules_editor
 from crawlstream_frontier.throttle_rules import SCOPES
 
@@ -37,6 +37,7 @@ throttle = typer.Typer(
 )
 
 throttle.add_typer(group, name="group")
+throttle.command("addresses")(addresses)
 
 Domain = Annotated[
     str,
@@ -323,8 +324,10 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
     stdout_console().print(shown)
     for line in explanations(table, domain):
         print_line(line)
-    if table.groups and domain is None:
+    if table.groups.by_name and domain is None:
         print_line(f"Groups with one more limit: {', '.join(table.groups.by_name)}.")
+    if table.groups.addresses and domain is None:
+        print_line(f"{address_limit(table)}.")
 
 
 def explanations(table: ThrottleTable, domain: str | None) -> Sequence[str]:

@@ -172,12 +172,15 @@ class HttpClient:
         return await self._payments.pay(page, lambda price: self._send(ask._replace(price=price)))
 
     async def _send(self, ask: _Ask) -> Response:
-        """Send it directly."""
+        """Send it directly, to an address that its lease pays for; OtherMachine."""
+        resolved = ask.addresses
+        ask = ask._replace(addresses=self._leases.machines.covered(ask.page, resolved))
         transfer = self._direct.take()
         is_plain = False
         try:
             is_literal = literal(ask.host) is not None
             transfer.begin(ask.page, ask.addresses, most=self._most_of(ask), is_literal=is_literal)
+            transfer.is_strict = ask.addresses is not resolved
             is_plain = self._prepare(transfer, ask, ask.pins())
             return await self._download(self._direct, transfer, ask)
         finally:

@@ -101,6 +101,8 @@ class Transfer:
         self.head: list[bytes] = []
         self.body: list[bytes | bytearray] = []
         self.has_head = self.is_paid = self.is_paused = self.was_kept = False
+        self.is_strict = False
+        """True if a kept connection must lead to one of the addresses, too."""
         self._head_size = self.size = 0
         self.head_at = 0.0
         self.clock: Clock | None = None
@@ -191,6 +193,9 @@ class Transfer:
         if self.is_paid:
             self._refuse_another()
             return _ABORT
+        if self.is_strict and not self._leads_to_one():
+            self.error = GrantExpired()
+            return _ABORT
         try:
             self._leases.depart(page)
         except GrantExpired as error:
@@ -199,6 +204,10 @@ class Transfer:
         self.is_paid = True
         self._loop.call_soon(self._leases.departed, page)
         return _GO_ON
+
+    def _leads_to_one(self) -> bool:
+        """Return whether the connection leads to one of the addresses."""
+        return ip_address(self.curl.getinfo(pycurl.PRIMARY_IP)) in self._addresses
 
     def _refuse_another(self) -> None:
         """The request was written, and is not written again."""

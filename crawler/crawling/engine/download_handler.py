@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -47,6 +47,7 @@ from crawlstream.model.web.address import without_fragment
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+    from crawlstream.boot.addresses import Address
     from crawlstream.boot.settings import Settings
 
 _ORIGIN = re.compile(r"[a-z]+://[^/?]*")
@@ -65,7 +66,16 @@ class NotGranted(Exception):
 class Download:
     """Request in flight; its clock stops while others must be received first."""
 
-    __slots__ = ("_left_s", "_transport", "clock", "head", "must_prove", "page", "target")
+    __slots__ = (
+        "_left_s",
+        "_transport",
+        "addresses",
+        "clock",
+        "head",
+        "must_prove",
+        "page",
+        "target",
+    )
 
     def __init__(self, page: Page, url: str, *, must_prove: bool) -> None:
         self.page: Page | None = page
@@ -74,6 +84,8 @@ class Download:
         """Path and query as they are sent."""
         self.must_prove = must_prove
         """True if the server's certificate must hold."""
+        self.addresses: Sequence[Address] = ()
+        """The only ones that it may be sent to, where limits of machines apply; empty: any."""
         self.clock: asyncio.Timeout | None = None
         self.head: Any = None
         """Twisted's response, which may be without its body."""
@@ -135,10 +147,11 @@ class GatedHandler(HTTP11DownloadHandler):
         if is_proxied or self._parts.renders or is_named(page):
             return await self._by_proxy(request, page)
         self._leases.set_out(page, request.url)
-        for host, port in _places(request):
-            await self._resolver.resolve(host, port)
+        places = [await self._resolver.resolve(host, port) for host, port in _places(request)]
         must_prove = trust.must_prove(request, page.lease, self._verifies)
         download = Download(page, request.url, must_prove=must_prove)
+        if len(places) == 1 and self._leases.machines.count(page):
+            download.addresses = self._leases.machines.covered(page, places[0])
         signatures = self._parts.signatures
         with signatures.on(request, page) if signatures else nullcontext():
             return await reported(self._in_time(request, download), page, self._leases)
@@ -218,8 +231,10 @@ class _Gate:
         """A connection, made or kept; the request is written right after it is given."""
         download = _leaving.get()
         # A server that has proved nothing is not trusted later, on a connection that was kept.
-        key = (*key, download.must_prove)
-        found = self._pool.getConnection(key, Straight(endpoint, self._resolver))
+        # A kept one may lead to another machine, too.
+        key = (*key, download.must_prove, *download.addresses)
+        way = Straight(endpoint, self._resolver, download.addresses)
+        found = self._pool.getConnection(key, way)
         return found.addCallback(self._let_go, download, download.page, key[0])
 
     def _let_go(self, connection: Any, download: Download, page: Page, scheme: bytes) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from asyncio import IncompleteReadError, StreamReader, StreamWriter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final
 
@@ -30,7 +30,7 @@ from crawling.lease.expired import GrantExpired
 from crawling.lease.leases import Leases
 from crawling.metrics import GATEWAY_REFUSED
 from crawling.net.address_guard import GuardedResolver
-from crawlstream.boot.addresses import AddressRefused
+from crawlstream.boot.addresses import Address, AddressRefused
 
 __all__ = ["Gateway", "GatewayPass", "PassRefusal"]
 
@@ -59,6 +59,7 @@ class Gateway:
         """``bind``: the address that connections leave from, if it matters."""
         self._leases = leases
         self._routes = routes
+        self._resolver = resolver
         self._dialer = Dialer(resolver, routes, bind=bind)
         self._secret = secrets.token_urlsafe(24)
         self._passes: dict[str, GatewayPass] = {}
@@ -107,6 +108,10 @@ class Gateway:
         )
         self._passes[made.user] = made
         return made
+
+    async def resolve(self, host: str, port: int) -> Sequence[Address]:
+        """Return where a tunnel would lead; CannotResolveHostError or AddressRefused."""
+        return await self._resolver.resolve(host, port)
 
     def _forget(self, owner: GatewayPass) -> None:
         self._passes.pop(owner.user, None)

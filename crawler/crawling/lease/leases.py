@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from crawling.lease.cpu_fairness import Shares
 from crawling.lease.expired import GrantExpired
 from crawling.lease.last_contact import CONTACT_WITHIN_S, FENCE_S, LastContact
+from crawling.lease.machines import Machines
 from crawling.lease.partition import PartitionLeases
 from crawling.lease.pending_report import End, LeaseReport
 from crawling.lease.sites import Sites
@@ -73,6 +74,7 @@ class Leases:
         self.spiller: LinkSpiller | None = None
         """Takes links to Kafka that the partition of their page does not take."""
         self._reserved, self.sites, self.timeout_s = 0, Sites(), 10.0
+        self.machines = Machines()
 
     # Coming in.
 
@@ -228,7 +230,7 @@ class Leases:
 
     def release(self, page: Page, **how: Any) -> None:
         """Give the page back, unmarked; ``how``: fields of a ``Release``."""
-        self._end(page, Release(token=page.token, **{"sent_ms": page.sent_ms, **how}))
+        self._end(page, _release_of(page, how))
 
     def release_buyer(self, page: Page, crawl_delay_ms: int) -> None:
         """Release a page whose grant has been spent on a robots.txt."""
@@ -302,6 +304,13 @@ class Leases:
 
 
 _WITHOUT_REQUEST = frozenset({Outcome.REDIRECTED, Outcome.SKIPPED})
+
+
+def _release_of(page: Page, how: Mapping[str, Any]) -> Release:
+    """Return the release of a page; nothing was sent if its site is at another gate's address."""
+    is_unsent = page.located is not None and page.sent_ms is None
+    kept = {"sent_ms": UNSENT if is_unsent else page.sent_ms, "gate": page.located}
+    return Release(token=page.token, **{**kept, **how})
 
 
 def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:

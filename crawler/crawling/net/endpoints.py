@@ -7,6 +7,7 @@ there is nothing to race.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from scrapy.exceptions import CannotResolveHostError
@@ -18,7 +19,7 @@ from twisted.internet.endpoints import (
 )
 
 from crawling.net.address_guard import GuardedResolver
-from crawlstream.boot.addresses import AddressRefused
+from crawlstream.boot.addresses import Address, AddressRefused
 
 # ruff: noqa: SLF001  an endpoint exposes its target nowhere else; test_crawler_endpoints.py watches
 
@@ -26,7 +27,11 @@ from crawlstream.boot.addresses import AddressRefused
 class Straight:
     """Stands in for an endpoint of Twisted's, with TLS or without."""
 
-    def __init__(self, endpoint: Any, resolver: GuardedResolver) -> None:
+    def __init__(
+        self, endpoint: Any, resolver: GuardedResolver, only: Sequence[Address] = ()
+    ) -> None:
+        """``only``: vetted addresses of its host that are to be connected to; empty: all."""
+        self._only = only
         self._endpoint = endpoint
         self._resolver = resolver
 
@@ -43,10 +48,10 @@ class Straight:
         if not isinstance(endpoint, HostnameEndpoint) or endpoint._badHostname:
             return endpoint
         try:
-            known = self._resolver.known(endpoint._hostText, endpoint._port)
+            known = self._only or self._resolver.known(endpoint._hostText, endpoint._port)
         except (AddressRefused, CannotResolveHostError):
             return endpoint
-        if known is None or len(known) != 1:
+        if known is None or (len(known) != 1 and not self._only):
             return endpoint
         kind: Any = TCP4ClientEndpoint if known[0].version == 4 else TCP6ClientEndpoint
         where = endpoint._reactor, str(known[0]), endpoint._port

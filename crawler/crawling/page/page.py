@@ -133,6 +133,8 @@ class Page:
     """Response of its site to a further request, if that was a refusal (429, 503)."""
     answered: str | None = None
     """The ``uuid`` of its client, once Kafka has the reply about it."""
+    located: str | None = None
+    """Gate of its site, by the address that it has, where its lease has used another one."""
     is_lent: bool = False
     """True if its request was reserved without a lease: nothing is reported to the frontier."""
     body_bytes: int = 0

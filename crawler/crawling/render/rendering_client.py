@@ -110,6 +110,10 @@ class RenderingClient:
         pool = await routes.pool_for(page, host, port) if routes else None
 
         async def send(route: Route | None) -> Response:
+            if route is None and self._leases.machines.count(page):
+                # The gateway connects to the others only if the first one does not answer.
+                addresses = await self._renderer.gateway().resolve(host, port)
+                self._leases.machines.covered(page, addresses[:1])
             return await self._render(request, page, route)
 
         download = Attempts(routes).run(pool, page, send) if routes and pool else send(None)

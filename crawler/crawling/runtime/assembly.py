@@ -77,12 +77,12 @@ def assemble(
         body_budget=BodyBudget(settings.download_max_bytes),
         slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
     )
-    leases.sites.site_of, leases.timeout_s = clients.site_of, settings.download_timeout
+    leases.sites.site_of, leases.machines.groups_of = clients.site_of, clients.groups_of
     leases.spiller = _spiller(clients, settings, publisher, leases=leases, tasks=tasks)
     endings = _completion(clients, settings, leases, publisher, tasks=tasks)
     blacklist, count = _blacklist(clients, settings), _Counting(process, tally, meter)
     signatures, payments = _paying(clients, settings, process, tasks)
-    rules = _redirects(crawler, blacklist)
+    rules, leases.timeout_s = _redirects(crawler, blacklist), settings.download_timeout
     outcomes = Outcomes(endings, leases, settings, count, payments=payments, redirects=rules)
     routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting

@@ -17,7 +17,9 @@ from crawlstream.bus.access.rights import Rights, check_rights
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.url import domain_key
+from crawlstream.model.web.throttle_groups import Groups
 from crawlstream_frontier.egress.handshakes import Handshakes
 from crawlstream_frontier.egress.proxy_book import BookSession
 from crawlstream_frontier.egress.proxy_pools import ProxyPools
@@ -92,6 +94,10 @@ class Clients:
     def site_of(self, partition: int, url: str) -> str:
         """Return the site of a URL, by the rules that a partition grants by."""
         return self.sessions[partition].site_of(url)
+
+    def groups_of(self, partition: int) -> Groups[ThrottleRule] | None:
+        """Return the limits that sites have in common, by the rules that a partition grants by."""
+        return self.sessions[partition].groups
 
     async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
         """Reserve a request to the site of a host; see ``WorkerSession.reserve``."""

@@ -10,6 +10,7 @@ import structlog
 from crawlstream.model.crawl import CrawlKey, Lease, Profile
 from crawlstream.model.effects import Release, Requeue, SentRequest, Settle
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
+from crawlstream.model.web.throttle_groups import GATE
 from crawlstream.wire import stored
 from crawlstream_frontier.codec.entries import (
     hash_of_profile,
@@ -25,6 +26,8 @@ _WITH_CONTEXT = 5
 """Minimum number of fields of a crawl that is a context of several partitions."""
 RETRY_PRIORITY_STEP = -10
 """Change of priority with each retry."""
+
+_GATE = GATE.encode()
 
 log = structlog.get_logger()
 
@@ -100,6 +103,7 @@ def unpack_leases(
     leases, inherited = [], {}
     for place, lot, domain, entry in zip(*[iter(answer.granted)] * 4, strict=True):
         c, priority = lots[lot - 1]
+        site, at, gate = domain.partition(_GATE)
         crawl, run, recovered, firing = runs[c]
         token = f"{call}-{place}"
         try:
@@ -119,7 +123,7 @@ def unpack_leases(
                 token=token,
                 crawl=crawl,
                 run=run,
-                domain=domain.decode(),
+                domain=site.decode(),
                 priority=priority,
                 entry=kept,
                 profile=profile,
@@ -128,7 +132,8 @@ def unpack_leases(
                 partition=partition,
                 recovered=recovered,
                 firing=firing,
-                is_gentle=domain in gentle,
+                is_gentle=site in gentle,
+                gate=(at + gate).decode(),
                 is_marked=is_marked(entry),
             )
         )
@@ -179,4 +184,6 @@ def pack_release(release: Release) -> list[object]:
     """Pack the release of a page."""
     sent_ms, pauses = none_as(release.sent_ms), (release.crawl_delay_ms, release.rest_ms)
     packed = [release.token, release.delay_ms, sent_ms, release.robots, *pauses]
+    if release.gate is not None:
+        return [*packed, "", release.priority, release.gate]
     return packed if release.priority is None else [*packed, "", release.priority]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from ipaddress import ip_network
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
@@ -11,7 +12,13 @@ import msgpack  # type: ignore[import-untyped]
 from crawlstream.errors import BadTable
 from crawlstream.model.inspection import GateReport
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
-from crawlstream.model.web.throttle_groups import Group, Groups
+from crawlstream.model.web.throttle_groups import (
+    ADDRESS_GATE,
+    GATE,
+    AddressLimits,
+    Group,
+    Groups,
+)
 from crawlstream_frontier.codec.values import pack
 
 
@@ -39,16 +46,18 @@ def pack_table(table: ThrottleTable, *, adopt: bool, partitions: int = 1) -> byt
             bool(parted),
             members,
             bool(table.groups),
+            table.groups.places,
         ]
     )
 
 
 def check_shares(table: ThrottleTable, partitions: int) -> None:
     """Raise BadTable if a group allows fewer concurrent requests than there are partitions."""
-    for name, group in table.groups.by_name.items():
-        if group.rule.concurrency < partitions:
+    for gate, rule in table.groups.gates().items():
+        if rule.concurrency < partitions:
+            where = "addresses" if gate == ADDRESS_GATE else f"groups: {gate.removeprefix(GATE)}"
             raise BadTable(
-                f"groups: {name}: concurrency is {group.rule.concurrency}, but each of the"
+                f"{where}: concurrency is {rule.concurrency}, but each of the"
                 f" {partitions} partitions needs 1: set it to {partitions} or more"
             )
 
@@ -70,10 +79,15 @@ def _is_name(domain: str) -> bool:
 def _table_fields(table: ThrottleTable) -> list[object]:
     rules = {domain: rule.values() for domain, rule in table.rules.items()}
     fields = [table.default.values(), rules, sorted(table.blacklist), table.czxid, table.mzxid]
+    if not table.groups:
+        return fields
     groups = [
-        [name, group.rule.values(), group.members] for name, group in table.groups.by_name.items()
+        [name, group.rule.values(), group.members, [*map(str, group.networks)]]
+        for name, group in table.groups.by_name.items()
     ]
-    return [*fields, groups] if groups else fields
+    limits = table.groups.addresses
+    addresses = limits and [limits.rule.values(), [*map(str, limits.excepted)]]
+    return [*fields, groups, addresses]
 
 
 def gate_of(name: bytes, rule: bytes, *numbers: int) -> GateReport:
@@ -102,10 +116,20 @@ def unpack_table(blob: bytes) -> ThrottleTable:
     )
 
 
-def _groups(groups: Sequence[Any] = ()) -> Groups[ThrottleRule]:
+def _groups(groups: Sequence[Any] = (), addresses: Any = None) -> Groups[ThrottleRule]:
     return Groups(
         {
-            name: Group(rule=ThrottleRule.of_values(values), members=tuple(members))
-            for name, values, members in groups
-        }
+            name: Group(
+                rule=ThrottleRule.of_values(values),
+                members=tuple(members),
+                networks=tuple(map(ip_network, networks)),
+            )
+            for name, values, members, networks in groups
+        },
+        addresses and _addresses(*addresses),
     )
+
+
+def _addresses(values: Sequence[Any], excepted: Sequence[str]) -> AddressLimits[ThrottleRule]:
+    rule = ThrottleRule.of_values(values)
+    return AddressLimits(rule=rule, excepted=tuple(map(ip_network, excepted)))

@@ -19,6 +19,8 @@ from crawlstream.model.effects import (
     Spill,
 )
 from crawlstream.model.partitions.messages import LinkOrigin
+from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream.model.web.throttle_groups import Groups
 from crawlstream_frontier.codec.exchange import (
     ExchangeAnswer,
     pack_release,
@@ -148,6 +150,11 @@ class WorkerSession:
     def site_of(self, place: str) -> str:
         """Return the site of a URL or host, by the rules that granted the latest leases."""
         return self._sites.site_of(place)
+
+    @property
+    def groups(self) -> Groups[ThrottleRule] | None:
+        """Return the limits that sites have in common, by the same rules; None: there are none."""
+        return self._sites.groups
 
     async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
         """Reserve the next request to the site of a host, for a request without a lease.

@@ -8,17 +8,20 @@ import time
 from collections import Counter
 from dataclasses import replace
 from email.utils import formatdate
+from ipaddress import ip_network
 
 from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream.model.web.throttle_groups import AddressLimits, Group, Groups
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, SeenRequest, page
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.inspector import Inspector
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.crawler.ways import both_ways
 from support.waiting import WaitUntil
+from support.windows import check_windows
 
 pytest_plugins = ["support.crawler.fixtures"]
 
@@ -45,6 +48,34 @@ def retry_after(kind: str, seconds: int) -> dict[str, str]:
         "Date": formatdate(fast, usegmt=True),
         "Retry-After": formatdate(fast + seconds, usegmt=True),
     }
+
+
+@both_ways
+async def test_a_machine_of_many_names_gets_no_more_than_its_network_may(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """Forty hosts in one network, two workers: the log of all of them together is the referee."""
+    limit = replace(WIDE_OPEN, hits=12, window_s=1, concurrency=6)
+    net = Group(rule=limit, networks=(ip_network("127.0.0.0/24"),))
+    per_address = replace(WIDE_OPEN, hits=2, window_s=1)
+    await cluster.set_rules(
+        WIDE_OPEN, {}, groups=Groups({"net": net}, AddressLimits(rule=per_address))
+    )
+    hosts, paths = [f"127.0.0.{n}" for n in range(1, 41)], ["/0", "/1"]
+    apart = ["127.0.1.1", "127.0.1.2"]
+    site.pages |= dict.fromkeys([*paths, "/2", "/3"], page())
+    urls = [site.url(path, host=host) for path in paths for host in hosts]
+    urls += [site.url(f"/{n}", host=host) for n in range(4) for host in apart]
+    with cluster.worker(), cluster.worker():
+        state = await cluster.end_of(await cluster.feed(*urls), timeout_s=60)
+    assert state.done == len(urls)
+    assert set(counted(cluster.results()).values()) == {1}
+    times: dict[str, list[int]] = {visit.host: [] for visit in site.visits}
+    for visit in site.visits:
+        times[visit.host].append(int(1000 * (visit.at + STAMP_S)))
+    check_windows([at for host in hosts for at in times[host]], replace(limit, window_s=0.998))
+    for host in apart:
+        check_windows(times[host], replace(per_address, window_s=0.998))
 
 
 async def test_nobody_comes_before_a_site_wants_it(

@@ -77,7 +77,7 @@ class CrawlerCluster:
         default: ThrottleRule,
         rules: dict[str, ThrottleRule],
         blacklist: frozenset[str] = frozenset(),
-        groups: Mapping[str, Group[ThrottleRule]] | None = None,
+        groups: Mapping[str, Group[ThrottleRule]] | Groups[ThrottleRule] | None = None,
     ) -> None:
         """Replace the rules."""
         self._rules += 1
@@ -85,7 +85,7 @@ class CrawlerCluster:
             default=default,
             rules=rules,
             blacklist=blacklist,
-            groups=Groups(groups or {}),
+            groups=groups if isinstance(groups, Groups) else Groups(groups or {}),
             czxid=1,
             mzxid=self._rules,
         )

@@ -334,7 +334,7 @@ class Bench:
         default: ThrottleRule = WIDE_OPEN,
         rules: dict[str, ThrottleRule] | None = None,
         blacklist: Iterable[str] = (),
-        groups: Mapping[str, Group[ThrottleRule]] | None = None,
+        groups: Mapping[str, Group[ThrottleRule]] | Groups[ThrottleRule] | None = None,
     ) -> None:
         """Let this table rule from now on."""
         self.version += 1
@@ -342,7 +342,7 @@ class Bench:
             default=default,
             rules=rules or {},
             blacklist=frozenset(blacklist),
-            groups=Groups(groups or {}),
+            groups=groups if isinstance(groups, Groups) else Groups(groups or {}),
             czxid=1,
             mzxid=self.version,
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
+import msgpack  # type: ignore[import-untyped]
 import pytest
 
 from crawlstream.errors import BadTable
@@ -9,7 +12,7 @@ from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.web.throttle_groups import MOST_GROUPS, MOST_MEMBERS, Group, Groups
 from crawlstream.throttle import edit_groups
 from crawlstream.throttle.parse import node_of
-from crawlstream_frontier.codec.rules import check_shares, share_of
+from crawlstream_frontier.codec.rules import check_shares, pack_table, share_of, unpack_table
 
 DEFAULT = ThrottleRule(hits=10, window_s=60)
 LIMIT = "hits: 5, window: 1"
@@ -46,6 +49,44 @@ groups:
     assert not parse("blacklist: []").groups
 
 
+def test_the_gate_of_an_address_is_that_of_a_name_a_network_or_its_own() -> None:
+    """In this order; an address of IPv6 is a network of /64, and some networks have no limit."""
+    table = parse(
+        f"""
+groups:
+  named: {{{LIMIT}, members: [a.example]}}
+  hoster: {{{LIMIT}, members: [192.0.2.0/25, "2001:db8:1::/48", b.example]}}
+  other: {{{LIMIT}, members: [192.0.2.0/24]}}
+addresses: {{hits: 20, window: 1, except: [198.51.100.0/24, "192.0.2.200"]}}
+"""
+    )
+    gates = {
+        (site, at): table.groups.gate_at(site, ip_address(at))
+        for site, at in [
+            ("a.example", "192.0.2.1"),
+            ("www.b.example", "203.0.113.1"),
+            ("c.example", "192.0.2.1"),
+            ("c.example", "192.0.2.129"),
+            ("c.example", "203.0.113.7"),
+            ("c.example", "198.51.100.7"),
+            ("c.example", "2001:db8:1:2::7"),
+            ("c.example", "2001:db8:2:3:4:5:6:7"),
+        ]
+    }
+    assert list(gates.values()) == [
+        "=named", "=hoster", "=hoster", "=other", "=@203.0.113.7", "", "=hoster",
+        "=@2001:db8:2:3::",
+    ]  # fmt: skip
+    assert unpack_table(_blob(table)).groups == table.groups
+    assert not parse(f"groups: {{a: {{{LIMIT}, members: [b.org]}}}}").groups.places
+
+
+def _blob(table: ThrottleTable) -> bytes:
+    """The table as the frontier keeps it."""
+    blob: bytes = msgpack.unpackb(pack_table(table, adopt=False), raw=True)[5]
+    return blob
+
+
 def test_the_first_group_that_covers_a_site_counts() -> None:
     """However specific the members are; a part of a domain belongs to the group of its domain."""
     table = parse(
@@ -75,14 +116,23 @@ groups:
         ("groups: {a: {hits: 1, window: 1, members: b.org}}", "members is 'b.org', not a list"),
         ("groups: {a: {hits: 1, window: 1, members: [7]}}", "groups: a: members: 7 is not a host"),
         (
-            "groups: {a: {hits: 1, window: 1, members: [203.0.113.0/24]}}",
-            "groups: a: members: 203.0.113.0/24: networks are not supported yet",
+            "groups: {a: {hits: 1, window: 1, members: [203.0.113.0/7]}}",
+            "groups: a: members: 203.0.113.0/7 is too large a network: a prefix of /8 or longer",
         ),
+        (
+            "groups: {a: {hits: 1, window: 1, members: ['2001:db8::/31']}}",
+            "groups: a: members: 2001:db8::/31 is too large a network: a prefix of /32 or longer",
+        ),
+        ("groups: {a: {hits: 1, window: 1, members: [x/24]}}", "a: members: not a host name"),
         (
             "groups: {a: {hits: 1, window: 1, members: [shop.example.com]}}",
             "groups: a: shop.example.com is counted as a part of example.com, so it cannot be in a",
         ),
-        ("addresses: {hits: 1, window: 1}", "addresses are not supported yet"),
+        ("addresses: [1]", "addresses is a list, not a mapping with hits and window"),
+        ("addresses: {hits: 1}", "addresses: window is missing"),
+        ("addresses: {hits: 1, window: 1, but: []}", "addresses: there is no but; there are hits"),
+        ("addresses: {hits: 1, window: 1, except: x}", "except is 'x', not a list of networks"),
+        ("addresses: {hits: 1, window: 1, except: [x]}", "'x' is not a network like 192.0.2.0/24"),
     ],
 )
 def test_a_wrong_part_makes_the_whole_node_wrong(text: str, error: str) -> None:
@@ -135,6 +185,8 @@ def test_a_group_without_a_request_for_each_partition_is_refused() -> None:
     check_shares(table, 3)
     with pytest.raises(BadTable, match="concurrency is 3, but each of the 4 partitions needs 1"):
         check_shares(table, 4)
+    with pytest.raises(BadTable, match="addresses: concurrency is 3, but each of the 4"):
+        check_shares(parse(f"addresses: {{{LIMIT}, concurrency: 3}}"), 4)
 
 
 def test_a_group_is_edited_without_touching_others() -> None:
@@ -155,6 +207,21 @@ def test_a_group_is_edited_without_touching_others() -> None:
     assert document["groups"] == {"b": {"hits": 1, "window": 1}}
     with pytest.raises(BadTable, match="there is no group a"):
         edit_groups.remove("a", [], document)
+
+
+def test_networks_and_the_limit_of_addresses_are_edited() -> None:
+    """Networks like names, in any spelling; limits of addresses one by one."""
+    document: dict[str, object] = {}
+    edit_groups.add("a", ["192.0.2.7/24", "192.0.2.0/24"], {"hits": 1, "window": 1}, document)
+    edit_groups.limit_addresses({"hits": 1, "window": 1}, document)
+    edit_groups.limit_addresses({"hits": 2, "except": ["192.0.2.0/24"]}, document)
+    assert document == {
+        "groups": {"a": {"hits": 1, "window": 1, "members": ["192.0.2.7/24"]}},
+        "addresses": {"hits": 2, "window": 1, "except": ["192.0.2.0/24"]},
+    }
+    edit_groups.remove("a", ["192.0.2.0/24"], document)
+    edit_groups.free_addresses(document)
+    assert document == {"groups": {"a": {"hits": 1, "window": 1, "members": []}}}
 
 
 def test_no_groups_is_false() -> None:

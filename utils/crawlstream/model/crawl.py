@@ -173,6 +173,8 @@ class Lease:
     """True if the entry was retried, or reaped: its result may be published already."""
     is_gentle: bool = False
     """True if the rule of its site is gentle: the time to the first byte must be reported."""
+    gate: str = ""
+    """Gate that it used (see ``Groups``): its requests may go to addresses of that one only."""
 
     @property
     def attempt(self) -> int:

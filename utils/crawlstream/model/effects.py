@@ -126,7 +126,8 @@ class Release:
     the host; a domain that was never visited before then gets one more grant at once.
     ``crawl_delay_ms`` is the time between two requests that the file requests (0: none).
     ``rest_ms``: its site wants no requests for so long, at this time of day. ``priority``: the
-    entry goes to the end of the band of this priority instead.
+    entry goes to the end of the band of this priority instead. ``gate``: that of its site, by the
+    address that it has; empty: it has none.
     """
 
     token: str
@@ -136,6 +137,7 @@ class Release:
     crawl_delay_ms: int = 0
     rest_ms: int = 0
     priority: int | None = None
+    gate: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,21 @@ class ThrottleEditor:
         """Remove members from a group; without any, the whole group."""
         return await self._change(partial(edit_groups.remove, name, members))
 
+    async def limit_addresses(
+        self, excepted: Sequence[str] | None = None, **limits: float | None
+    ) -> ThrottleTable:
+        """Set those limits of each address that are not None, and the networks without one."""
+        given: dict[str, object] = {
+            key: _plain(value) for key, value in limits.items() if value is not None
+        }
+        if excepted is not None:
+            given["except"] = list(excepted)
+        return await self._change(partial(edit_groups.limit_addresses, given))
+
+    async def free_addresses(self) -> ThrottleTable:
+        """Remove the limit of addresses."""
+        return await self._change(edit_groups.free_addresses)
+
     async def _change(self, edit: Callable[[Document], None]) -> ThrottleTable:
         return await asyncio.to_thread(
             change_node,

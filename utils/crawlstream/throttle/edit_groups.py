@@ -1,4 +1,4 @@
-"""Change the groups in the rules' node; ``ThrottleEditor`` writes the document."""
+"""Change groups and the limit of addresses in the rules' node; ``ThrottleEditor`` writes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawlstream.errors import BadTable
 from crawlstream.throttle.parse_groups import checked_name, member_of
 from crawlstream.zoo.document import Document
 
-GROUPS, MEMBERS = "groups", "members"
+GROUPS, MEMBERS, ADDRESSES = "groups", "members", "addresses"
 
 
 def add(name: str, members: Sequence[str], limits: Mapping[str, float], document: Document) -> None:
@@ -40,6 +40,17 @@ def remove(name: str, members: Sequence[str], document: Document) -> None:
         raise BadTable(f"the group {name} has no member {', '.join(sorted(missing))}")
     group[MEMBERS] = [member for member in known if member_of(member) not in gone]
     groups[name] = group
+
+
+def limit_addresses(limits: Mapping[str, object], document: Document) -> None:
+    """Set the limits of each address that are given."""
+    before = document.get(ADDRESSES)
+    document[ADDRESSES] = {**(before if isinstance(before, dict) else {}), **limits}
+
+
+def free_addresses(document: Document) -> None:
+    """Remove the limit of addresses."""
+    document.pop(ADDRESSES, None)
 
 
 def _groups(document: Document) -> dict[Any, Any]:

@@ -46,7 +46,7 @@ from crawlstream.model.state import CrawlState, FrontierState
 from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule, ThrottleTable
 from crawlstream.model.url import canonical
 from crawlstream.model.web.refused_families import as_records
-from crawlstream.model.web.throttle_groups import GROUP_LIMITS
+from crawlstream.model.web.throttle_groups import GROUP_LIMITS, Group
 from crawlstream.model.words import condition
 from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import schedules
@@ -127,15 +127,24 @@ def _told(fields: dict[str, Any]) -> dict[str, Any]:
 
 def throttle_table(table: ThrottleTable) -> View:
     """Return all rules and the blacklist, sorted."""
-    return {
+    told = {
         "default": table.default.named(),
         "domains": {name: rule.named() for name, rule in sorted(table.rules.items())},
         "blacklist": sorted(table.blacklist),
         "groups": {
-            name: {**group_limits(group.rule), "members": sorted(group.members)}
+            name: {**group_limits(group.rule), "members": members_of(group)}
             for name, group in table.groups.by_name.items()
         },
     }
+    if limits := table.groups.addresses:
+        excepted = [*map(str, limits.excepted)]
+        told["addresses"] = {**group_limits(limits.rule), "except": excepted}
+    return told
+
+
+def members_of(group: Group[ThrottleRule]) -> list[str]:
+    """Return the names and networks of a group, sorted."""
+    return [*sorted(group.members), *map(str, group.networks)]
 
 
 def group_limits(rule: ThrottleRule) -> View:

@@ -2,12 +2,16 @@
 -- Guarantee: a grant to a domain of a gate needs and uses an allowance of both; the lease names the gate that it
 --   used, and its reports count there, whatever the table says by then. A gate only ever delays requests.
 -- Gate `=<group>`: its rule is in `rules`, its throttle state in `t`, in the form of every other; it has no care.
--- `members` HASH host name -> gate of this name and of all names below it; the most specific counts. Gate -> itself.
+-- `members` HASH host name -> gate of this name and of all names below it; the most specific counts.
+-- `located` HASH domain without a named gate -> that of the address at which a worker has found it: a group's, by a
+--   network, or `=@<address>`; the rule of all of the latter is `=@`. A lease names the gate that it used, and its
+--   worker looks at the address before it connects: if the gate is another one, it gives the lease back with that one.
 -- Domains that have to wait for their gate wait in it: `a:<V>:<gate>` ZSET, ranked as `r:<V>`. The gate is in their
 --   place in `w:<V>`, due when its allowance is, or in `r:<V>` with the rank of its best domain. `gates:<V>` SET: the
 --   gates with such domains.
 -- Mark: `sites` of `m` ends with ` =` from the first table with groups on, permanently, as leases may name gates. The
---   numbers of labels that members have follow, the largest first, and the number of gates with a rule: `=3.2+1`.
+--   numbers of labels that members have follow, the largest first, and the number of gates with a rule: `=3.2+1`; then
+--   `@` if the addresses of domains count.
 -- Needs: clock, views, throttle (which includes it). Cost: without groups none at all.
 local gates = false
 
@@ -15,8 +19,9 @@ local member_labels = sites and string.match(sites, ' =([%d.]*)')
 
 if member_labels then
 gates = { paid = {} }  -- `paid`: the gate of each domain of a round (see `gate_rounds`).
-local MOST_NAMES = 4000
-local find, sub = string.find, string.sub
+local MOST_NAMES, MOST_LOCATED, GATE, ADDRESSES = 4000, 100000, 61, '=@'
+local find, sub, byte = string.find, string.sub, string.byte
+local locates = find(sites, '@', 1, true)
 local sizes_of_members, starts, gate_above, paid_by, unloaded = {}, { 1 }, {}, {}, {}
 for labels in string.gmatch(member_labels, '%d+') do
   sizes_of_members[#sizes_of_members + 1] = tonumber(labels)
@@ -61,12 +66,28 @@ local function know(names)
   end
 end
 
+-- Add the gates of the other domains by their addresses.
+local function add_located(domains, found)
+  local names, places = {}, {}
+  for i = 1, #domains do
+    if not found[i] then
+      names[#names + 1], places[#places + 1] = domains[i], i
+    end
+  end
+  for j, gate in ipairs(#names > 0 and redis.call('HMGET', K.located, unpack(names)) or {}) do
+    found[places[j]] = gate
+  end
+end
+
 -- Return the gate of each of these domains, in their order: false where it has none; of a gate, itself. A list in Lua
 -- costs as much as its look-ups: there is none but the answer, unless domains are longer than members.
 function gates.of(domains)
   local found, above, places = redis.call('HMGET', K.members, unpack(domains)), nil, nil
   for i = 1, #domains do
-    local labels = not found[i] and labels_of(domains[i]) or 0
+    if not found[i] and byte(domains[i]) == GATE then
+      found[i] = domains[i]
+    end
+    local labels = not found[i] and fewest_labels < FOREVER and labels_of(domains[i]) or 0
     if labels > fewest_labels then
       above, places = above or {}, places or {}
       add_above(above, places, labels, domains[i], i)
@@ -78,19 +99,31 @@ function gates.of(domains)
       found[places[i]] = found[places[i]] or gate_above[above[i]]
     end
   end
+  if locates then
+    add_located(domains, found)
+  end
   return found
+end
+
+-- Return the names under which domains and gates have their rules: all addresses have one.
+function gates.ruled_by(names)
+  local ruled = {}
+  for i = 1, #names do
+    ruled[i] = sub(names[i], 1, 2) == ADDRESSES and ADDRESSES or names[i]
+  end
+  return ruled
 end
 
 -- Return the throttle states of gates, with their rules.
 function gates.states(V, names)
   local states = load_states(keys_of(V, names))
-  join_rules(names, states, true)
+  join_rules(gates.ruled_by(names), states, true)
   return states
 end
 
 -- Return the rule of a gate as it is stored.
 function gates.rule_text(gate)
-  return redis.call('HGET', K.rules, gate) or ''
+  return redis.call('HGET', K.rules, gates.ruled_by({ gate })[1]) or ''
 end
 
 -- Return the gate of this name that leases of a view have used: one for all of them.
@@ -152,6 +185,32 @@ function gates.leave(V, domains)
     local key = gate and K.at_gate(V, gate)
     if gate and redis.call('ZREM', key, domain) == 1 and redis.call('EXISTS', key) == 0 then
       close(V, gate)
+    end
+  end
+end
+
+-- Note the gate of a domain by its address; '': it has none. It no longer waits in the one that it had.
+function gates.locate(domain, gate)
+  local known = gates.of({ domain })[1]
+  if known == gate or not known and gate == '' then
+    return
+  elseif gate == '' then
+    redis.call('HDEL', K.located, domain)
+  else
+    if not known and redis.call('HLEN', K.located) >= MOST_LOCATED then
+      redis.call('HDEL', K.located, redis.call('HRANDFIELD', K.located))
+    end
+    redis.call('HSET', K.located, domain, gate)
+  end
+  for _, S in ipairs(known and redis.call('SMEMBERS', K.spiders) or {}) do
+    for _, V in ipairs(views_of(S)) do
+      local key = K.at_gate(V, known)
+      if redis.call('ZREM', key, domain) == 1 then
+        redis.call('ZADD', K.waiting(V), int(now), domain)
+        if redis.call('EXISTS', key) == 0 then
+          close(V, known)
+        end
+      end
     end
   end
 end

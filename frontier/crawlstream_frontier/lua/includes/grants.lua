@@ -50,7 +50,8 @@ end
 function take(lot, domain, entries)
   lot.head = lot.head or hold_head(now, lot)
   local gate = gates and gates.paid[domain]
-  local head = hold_beginning(lot.head, gate and domain .. gate.name or domain)
+  domain = gate and domain .. gate.name or domain
+  local head = hold_beginning(lot.head, domain)
   for i = 1, #entries do
     local entry = entries[i]
     answer(lot, amount + 1, domain, entry)
@@ -87,7 +88,7 @@ function repeat_grants(worker, call)
   for i = #holds, 1, -1 do
     local hold = holds[i]
     if hold.call == call then
-      answer(hold.lot, hold.place, hold.domain, hold.entry)
+      answer(hold.lot, hold.place, hold.gate and hold.domain .. hold.gate.domain or hold.domain, hold.entry)
     end
   end
 end
@@ -108,7 +109,7 @@ function answer_of_grants()
   if gentle_sites then
     gentle_domains = {}
     for n = 3, #answered, 4 do
-      local domain = answered[n]
+      local domain = string.match(answered[n], '^[^=]*')
       if gentle_sites[domain] then
         gentle_domains[#gentle_domains + 1], gentle_sites[domain] = domain, nil
       end

@@ -238,6 +238,9 @@ end
 local function put_back(hold, entry, priority, in_front, delay_ms)
   local lot = hold.lot
   local c, S, state = lot.c, lot.spider, crawl_of(lot.c).state
+  if hold.located and gates then
+    gates.locate(hold.domain, hold.located)
+  end
   if state ~= 'running' then
     count(c, state == 'expiring' and 'expired' or 'stopped', 1)
     return

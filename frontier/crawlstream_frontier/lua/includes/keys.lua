@@ -90,6 +90,7 @@ function K.parked(V) return P .. 'p:' .. V end
 function K.gates(V) return P .. 'gates:' .. V end
 function K.at_gate(V, gate) return P .. 'a:' .. V .. ':' .. gate end
 K.members = P .. 'members'
+K.located = P .. 'located'
 function K.delayed_crawls(S) return P .. 'y:' .. S end
 function K.delayed(S, c) return P .. 'y:' .. S .. ':' .. c end
 K.states = P .. 't'

@@ -66,7 +66,7 @@ end
 function table_rule_of(domain)
   if not default_rule then
     default_rule = parse_rule(redis.call('HGET', K.rules, DEFAULT_RULE))
-    local rules_of_gates = sites and string.match(sites, '%+(%d+)$') or 0
+    local rules_of_gates = sites and string.match(sites, '%+(%d+)@?$') or 0
     has_own_rules = redis.call('HLEN', K.rules) > FIELDS_WITHOUT_DOMAIN + rules_of_gates
   end
   local text = has_own_rules and domain ~= DEFAULT_RULE and redis.call('HGET', K.rules, domain)

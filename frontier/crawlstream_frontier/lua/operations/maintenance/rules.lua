@@ -8,7 +8,7 @@
 --   `gates`. A partition whose work is moved away gets no rules (see `withdraw`).
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table, does it split a
---   domain into sites, {host name, gate …}, are there groups}
+--   domain into sites, {host name, gate …}, are there groups, the networks that gates of addresses depend on|''}
 --   rule = "<hits> <window_ms> <moderated> <concurrency>[ <paused until, epoch s>[ <gentle and render>]]", see
 --   `throttle`; hits 0 blocks the domain.
 -- Returns: 1 copied, 0 refused, 2 known already.
@@ -21,7 +21,7 @@
 --- include: bands
 
 local LOOKS_AT_ONCE = 1000
-local czxid, mzxid, adopt, default, rules, blob, parts, members, has_groups = unpack(cmsgpack.unpack(ARGV[1]))
+local czxid, mzxid, adopt, default, rules, blob, parts, members, has_groups, places = unpack(cmsgpack.unpack(ARGV[1]))
 local known = redis.call('HMGET', K.meta, 'czxid', 'mzxid', 'moving')
 if known[3] then
   return 2
@@ -101,7 +101,8 @@ end
 
 local spiders = redis.call('SMEMBERS', K.spiders)
 
--- Return the end of `sites`: the numbers of labels that members have, the largest first, and the number of gates.
+-- Return the end of `sites`: the numbers of labels that members have, the largest first, the number of gates, and `@`
+-- if addresses count.
 local function member_sizes()
   local sizes, is_there = {}, {}
   for i = 1, #members, 2 do
@@ -111,7 +112,7 @@ local function member_sizes()
     end
   end
   table.sort(sizes, function(a, b) return a > b end)
-  return ' =' .. table.concat(sizes, '.') .. '+' .. rules_of_gates
+  return ' =' .. table.concat(sizes, '.') .. '+' .. rules_of_gates .. (places ~= '' and '@' or '')
 end
 
 -- Return the gate that the members of a former table have for a name.
@@ -123,6 +124,17 @@ local function gate_by(former, name)
   return former[above or PAD]
 end
 
+-- Forget which gates the addresses of domains have, if the networks change by which they have them; return true then.
+local function forget_places()
+  local text = places ~= '' and redis.sha1hex(places) or ''
+  if (redis.call('HGET', K.meta, 'places') or '') == text then
+    return false
+  end
+  redis.call('HSET', K.meta, 'places', text)
+  redis.call('UNLINK', K.located)
+  return true
+end
+
 -- Replace the members of gates; domains that wait in a gate whose members change are looked at again: leases do not
 -- look up whether a domain belongs to the gate in which it waits.
 local function copy_members()
@@ -132,12 +144,6 @@ local function copy_members()
   end
   former[PAD], gone[PAD] = nil, nil
   redis.call('DEL', K.members)
-  for name in pairs(ruled) do
-    if is_gate(name) then
-      redis.call('HSET', K.members, name, name)
-      gone[name] = nil
-    end
-  end
   for i = 1, #members, 2 do
     local name, gate = members[i], members[i + 1]
     redis.call('HSET', K.members, name, gate)
@@ -153,10 +159,11 @@ local function copy_members()
   if has_groups then
     pad(K.members)
   end
+  local is_moved = forget_places()
   for _, S in ipairs(gates and spiders or {}) do
     for _, V in ipairs(views_of(S)) do
       for _, gate in ipairs(redis.call('SMEMBERS', K.gates(V))) do
-        if is_changed[gate] then
+        if is_moved or is_changed[gate] then
           gates.drain(V, gate)
         end
       end
@@ -180,6 +187,9 @@ for _, S in ipairs(spiders) do
     else
       for _, domain in ipairs(changed) do
         look_again(V, domain)
+        for _, gate in ipairs(domain == '=@' and redis.call('SMEMBERS', K.gates(V)) or {}) do
+          look_again(V, gate)
+        end
       end
     end
     wake(V, 1000)

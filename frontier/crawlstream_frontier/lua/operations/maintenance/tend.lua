@@ -131,7 +131,7 @@ local function forget_states()
     domains[i] = domain_of(keys[i])
   end
   local states = load_states(keys)
-  join_rules(domains, states, gates)
+  join_rules(gates and gates.ruled_by(domains) or domains, states, gates)
   for i, key in ipairs(keys) do
     if spent_at(states[i]) <= now then
       redis.call('HDEL', K.states, key)

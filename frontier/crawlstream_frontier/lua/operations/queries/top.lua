@@ -60,7 +60,9 @@ local function gate_around(V, domain)
   repeat
     names[#names + 1] = string.match(names[#names], '%.(.+)$')
   until not string.find(names[#names], '.', 1, true)
-  for _, gate in ipairs(redis.call('HMGET', K.members, unpack(names))) do
+  local found = redis.call('HMGET', K.members, unpack(names))
+  found[#names + 1] = redis.call('HGET', K.located, domain)
+  for _, gate in ipairs(found) do
     local score = gate and redis.call('ZSCORE', K.at_gate(V, gate), domain)
     if score then
       return gate, score

@@ -16,13 +16,15 @@
 --            the epoch in which links were put ahead, or left out because they were known; need: offsets up
 --            to which other partitions must read their links; refused: as in `families`
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
---   release {token, delay_ms, sent_ms|-1|-2, is robots, Crawl-delay in ms, rest in ms [, site|'' [, priority]]};
+--   release {token, delay_ms, sent_ms|-1|-2, is robots, Crawl-delay in ms, rest in ms [, site|'' [, priority|nil
+--           [, gate|'']]]};
 --           rest: until its site may be visited; site: where the entry belongs if it was granted under another
---           site; priority: the band that it goes to. It goes to the back of its queue there
+--           site; priority: the band that it goes to. It goes to the back of its queue there; gate: that of its
+--           site, by the address that it has
 -- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
 --   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed, wall [, gentle]}; crowded is 1 or 0,
 --   -1 if it was not checked
---   holds    {place, number of the lot, domain, entry …}; the token is "<call>-<place>"
+--   holds    {place, number of the lot, domain with the gate that was used, entry …}; the token is "<call>-<place>"
 --   lots     {crawl number, priority …}
 --   crawls   crawl number -> {name, run, recovered, occasion|'' [, generation, life and number of the
 --            state of the registry that its label comes from]}
@@ -187,7 +189,7 @@ for _, requeue in ipairs(requeues) do
 end
 
 for _, release in ipairs(releases) do
-  local token, delay_ms, sent_ms, is_robots, crawl_delay_ms, rest_ms, site, priority = unpack(release)
+  local token, delay_ms, sent_ms, is_robots, crawl_delay_ms, rest_ms, site, priority, gate = unpack(release, 1, 9)
   local hold = holds[token]
   if hold then
     end_once(hold, sent_ms)
@@ -195,6 +197,7 @@ for _, release in ipairs(releases) do
       note_change(hold)  -- An earlier call may have reported its response.
       note_robots(hold.state, crawl_delay_ms, rest_ms)
     end
+    hold.located = gate
     if site and site ~= '' then
       hold.domain, hold.is_moved = site, true
     end

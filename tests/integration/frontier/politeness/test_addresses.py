@@ -1,0 +1,205 @@
+"""Gates of addresses and networks: the frontier learns from workers where domains are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+from random import Random
+
+import pytest
+
+from crawlstream.model.crawl import Lease
+from crawlstream.model.effects import UNSENT, Release, SentRequest
+from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream.model.web.throttle_groups import AddressLimits, Groups
+from redis_monitor import metrics
+from redis_monitor.cluster_metrics import note_gates
+from support.frontier.bench import WIDE_OPEN, Bench, Worker, url_of
+from support.monitors import published
+from support.windows import bursts, check_windows, gate_keys, group, in_gates, spaced
+
+pytest_plugins = ["support.frontier.fixtures"]
+
+AT_HOME = "192.0.2.1"
+
+
+def by_address(rule: ThrottleRule, *excepted: str) -> Groups[ThrottleRule]:
+    """Only a limit of addresses."""
+    return Groups({}, AddressLimits(rule=rule, excepted=tuple(map(ip_network, excepted))))
+
+
+class Machine:
+    """A worker of sites that are at these addresses, and the log of each machine."""
+
+    def __init__(self, bench: Bench, worker: Worker, places: Mapping[str, str]) -> None:
+        self.bench = bench
+        self.worker = worker
+        self.places = places
+        self.log: dict[str, list[int]] = defaultdict(list)
+        self.moved = 0
+
+    async def fetch(self, want: int) -> list[Lease]:
+        """Lease, give back what used another gate, and request the others."""
+        leases = [*await self.worker.lease(want)]
+        groups = self.worker.session.groups
+        assert groups is not None
+        gate_of = {
+            one.token: groups.gate_at(one.domain, ip_address(self.places[one.domain]))
+            for one in leases
+        }
+        wrong = [
+            Release(token=one.token, sent_ms=UNSENT, gate=gate_of[one.token])
+            for one in leases
+            if one.gate != gate_of[one.token]
+        ]
+        self.moved += len(wrong)
+        gone = {release.token for release in wrong}
+        sent = [one for one in leases if one.token not in gone]
+        now = await self.bench.clock()
+        for one in sent:
+            self.log[self.places[one.domain]].append(now)
+        reports = [SentRequest(one.token, 0, received=True) for one in sent]
+        await self.worker.exchange(releases=wrong, sent=reports)
+        await self.worker.settle(*sent, sent_ms=0)
+        return sent
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_thousand_names_on_one_machine_share_its_window(bench: Bench) -> None:
+    """Each domain costs one more lease, once; no window of the machine has more than its rule."""
+    names = [f"shop{n}.example" for n in range(1_000)]
+    limit = bursts(20, 1)
+    await bench.rule(spaced(10, 1), groups=by_address(limit))
+    await bench.feed.seeds(*(f"{name}/1" for name in names), "other.org/1")
+    machine = Machine(bench, bench.worker, dict.fromkeys(names, AT_HOME) | {"other.org": "::1"})
+    done: list[Lease] = []
+    while len(done) < 1_001:
+        done += await machine.fetch(50)
+        await bench.advance(137)
+    assert {url_of(one) for one in done} == {f"{name}/1" for name in [*names, "other.org"]}
+    assert machine.moved == 1_001
+    check_windows(machine.log[AT_HOME], limit)
+    sends = machine.log[AT_HOME]
+    assert (sends[-1] - sends[0]) / 1_000 < 1.25 * len(names) / 20
+    while await gate_keys(bench.redis):
+        await bench.advance(1_001)
+        assert await machine.fetch(50) == []
+
+
+@pytest.mark.usefixtures("still")
+async def test_the_wait_at_the_fullest_address_is_published(bench: Bench) -> None:
+    """All addresses have a single series."""
+    await bench.rule(WIDE_OPEN, groups=by_address(bursts(2, 10)))
+    await note_gates(bench.frontier.rules)
+    assert published(metrics.GATE_DOMAINS) == {("@addresses",): 0}
+    names = [f"shop{n}.example" for n in range(12)]
+    await bench.feed.seeds(*(f"{name}/{n}" for name in names for n in range(2)))
+    places = {name: AT_HOME if number else "::1" for number, name in enumerate(names)}
+    machine = Machine(bench, bench.worker, places)
+    for _ in range(3):
+        await machine.fetch(50)
+    await note_gates(bench.frontier.rules)
+    assert published(metrics.GATE_DOMAINS) == {("@addresses",): 11}
+    assert published(metrics.GATE_WAIT) == {("@addresses",): 55}
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_lease_that_is_given_back_unsent_costs_nothing(bench: Bench) -> None:
+    """Neither the domain nor the gate that it had; its page comes first again."""
+    await bench.rule(spaced(1, 60), groups=by_address(bursts(5, 1)))
+    await bench.feed.seeds("a.example/1", "a.example/2")
+    machine = Machine(bench, bench.worker, {"a.example": AT_HOME})
+    assert await machine.fetch(5) == []
+    (lease,) = await bench.worker.lease(5)
+    assert (url_of(lease), lease.gate) == ("a.example/1", f"=@{AT_HOME}")
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_site_that_moves_waits_at_its_new_address(bench: Bench) -> None:
+    """A named group counts before networks, a network before the address, and some are free."""
+    limit = bursts(1, 1_000)
+    groups = Groups(
+        {
+            "named": group(limit, "named.example"),
+            "net": replace(group(limit), networks=(ip_network("198.51.100.0/24"),)),
+        },
+        AddressLimits(rule=limit, excepted=(ip_network("203.0.113.0/24"),)),
+    )
+    await bench.rule(WIDE_OPEN, groups=groups)
+    places = {"named.example": AT_HOME, "a.example": "198.51.100.1", "b.example": "198.51.100.9"}
+    places |= {"c.example": AT_HOME, "free.example": "203.0.113.1"}
+    await bench.feed.seeds(*(f"{name}/{n}" for name in places for n in range(3)))
+    machine = Machine(bench, bench.worker, places)
+    got = [one.domain for _ in range(4) for one in await machine.fetch(50)]
+    free = ["free.example"] * 3
+    assert sorted(got) == ["a.example", "c.example", *free, "named.example"]
+    waiting = await in_gates(bench.redis)
+    assert {name: sorted(found) for name, found in waiting.items()} == {
+        "=named": ["named.example"],
+        "=net": ["a.example", "b.example"],
+        f"=@{AT_HOME}": ["c.example"],
+    }
+    places["b.example"] = places["c.example"] = "203.0.113.2"
+    await bench.advance(1_000_001)
+    got = [one.domain for _ in range(5) for one in await machine.fetch(50)]
+    moved = [*["b.example"] * 3, *["c.example"] * 2]
+    assert sorted(got) == ["a.example", *moved, "named.example"]
+
+
+@pytest.mark.usefixtures("still")
+async def test_networks_that_change_are_looked_at_again(bench: Bench) -> None:
+    """Domains go at once when the limit of their address ends."""
+    await bench.rule(WIDE_OPEN, groups=by_address(bursts(1, 1_000)))
+    names = [f"shop{n}.example" for n in range(5)]
+    await bench.feed.seeds(*(f"{name}/1" for name in names))
+    machine = Machine(bench, bench.worker, dict.fromkeys(names, AT_HOME))
+    assert [len(await machine.fetch(5)) for _ in range(3)] == [0, 1, 0]
+    await bench.rule(WIDE_OPEN, groups=by_address(bursts(2, 1_000)))
+    assert len(await machine.fetch(5)) == 1
+    await bench.rule(WIDE_OPEN, groups=by_address(bursts(1, 1_000), f"{AT_HOME}/32"))
+    assert len(await machine.fetch(5)) == 3
+    await bench.rule(WIDE_OPEN)
+    await bench.tend()
+    assert await gate_keys(bench.redis) == []
+
+
+async def lose(bench: Bench, machine: Machine) -> None:
+    """Send what a worker may, which dies unheard then; its pages come again once it is reaped."""
+    lost = bench.another_worker("lost")
+    leases = await lost.lease(5)
+    groups = lost.session.groups
+    assert groups is not None
+    now = await bench.clock()
+    for one in leases:
+        at = machine.places[one.domain]
+        if one.gate == groups.gate_at(one.domain, ip_address(at)):
+            machine.log[at].append(now)
+
+
+@pytest.mark.usefixtures("still")
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_worker_exceeds_a_machine(bench: Bench, seed: int) -> None:
+    """Three workers, names of three machines, some of which move; one more worker dies."""
+    random = Random(seed)
+    limit = bursts(4, 2, 3)
+    await bench.rule(spaced(5, 1), groups=by_address(limit))
+    names = [f"n{n}.example" for n in range(30)]
+    places = {name: f"192.0.2.{random.randrange(3)}" for name in names}
+    await bench.feed.seeds(*(f"{name}/{n}" for name in names for n in range(4)))
+    machines = [Machine(bench, bench.another_worker(f"w{n}"), places) for n in range(3)]
+    for machine in machines:
+        machine.log = machines[0].log
+    done = steps = 0
+    while done < 120:
+        steps += 1
+        if steps == 40:
+            await lose(bench, machines[0])
+        if steps % 50 == 9:
+            places[random.choice(names)] = f"192.0.2.{random.randrange(3)}"
+        done += len(await random.choice(machines).fetch(random.randrange(1, 9)))
+        await bench.advance(random.choice([0, 1, 50, 400]))
+        await bench.tend()
+    for sends in machines[0].log.values():
+        check_windows(sends, limit)
