@@ -36,7 +36,7 @@ CHECKS = {
     "sizes": _SIZES,
     "lua": _LUA,
     "supply": _SUPPLY,
-    # Compiles, once, what the six workers of `test` would all compile at the same time.
+    # Compiles, once, what the workers of `test` would all compile at the same time.
     "tests": (sys.executable, "-m", "pytest", "-qq", "--collect-only", "tests"),
     "docs": (str(_TOOLS / "mkdocs"), "build", "--strict"),
 }

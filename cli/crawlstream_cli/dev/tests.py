@@ -14,8 +14,8 @@ from crawlstream.errors import ConfigError
 from crawlstream_cli.dev.checks import CHECKED
 from crawlstream_cli.local.home import checkout
 
-_SIDE_BY_SIDE = ("-n", "6", "--dist", "loadfile", "--no-loadscope-reorder")
-"""Most of a test's time is waiting for servers: six files run at once, the long ones first."""
+_SIDE_BY_SIDE = ("-n", "8", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Most of a test's time is waiting for servers: eight files run at once, the long ones first."""
 
 _QUICK_WORKERS = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 """Unit tests do not wait: one worker a core."""
@@ -71,7 +71,7 @@ def run_tests(
     """Run all tests but the proofs, one tier, or those that pytest's arguments select.
 
     The tests of sizes, Lua and supply are run by `crawlstream check` instead. Tests start their
-    own servers on free ports. Six test files run in parallel (-n 0: one).
+    own servers on free ports. Eight test files run in parallel (-n 0: one).
 
     Example: crawlstream test --quick
     """

@@ -1,4 +1,4 @@
-"""Test files that use the session's cluster run on two workers, which start two clusters."""
+"""Files that use the session's cluster run on two workers; the longest file runs on three."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from crawlstream_cli.local.home import checkout
-from support.session.scheduling import SHARING, ByCluster
+from support.session.scheduling import DIVIDED, SHARING, ByCluster
 
 _TESTS = checkout("tests")
 _FOLDERS = ("chaos", "e2e", "fundamentals")
@@ -46,3 +46,15 @@ def test_files_take_the_clusters_by_turns() -> None:
     assert abs(files["cluster 0"] - files["cluster 1"]) <= 1
     assert all(scopes[each] == scopes[each[:-1] + "b"] for each in tests)
     assert scheduler._split_scope("tests/unit/test_x.py::test_y") == "tests/unit/test_x.py"
+
+
+def test_the_longest_files_are_divided() -> None:
+    """Each worker gets an equal part of the tests, and a test is always in the same part."""
+    scheduler = ByCluster(_Config(), None)
+    for file, workers in DIVIDED.items():
+        assert (_TESTS.parent / file).is_file()
+        tests = [f"{file}::test_x[{n}]" for n in range(2 * workers)]
+        scopes = [scheduler._split_scope(each) for each in tests]
+        assert set(Counter(scopes).values()) == {2}
+        assert len(set(scopes)) == workers
+        assert [scheduler._split_scope(each) for each in tests] == scopes
