@@ -23,9 +23,9 @@ from crawlstream.model.crawl import Lease, Profile
 from crawlstream.model.scope import Redirects
 from crawlstream.model.url import host_of
 from crawlstream.model.web.address import without_fragment
-from crawlstream.model.web.filters import Extensions, HostSet
 from crawlstream.model.web.priorities import PriorityRule
-from crawlstream_frontier.link_priorities import priorities_by
+from crawlstream_frontier.link_rules.link_filters import Extensions, HostSet
+from crawlstream_frontier.link_rules.link_priorities import priorities_by
 
 _RULES_KEPT = 128
 """Crawls whose rules are kept; with expressions they may take 0.5 MB each."""

@@ -128,7 +128,7 @@ def _place_of(rules: tuple[PriorityRule, ...], entry: Entry) -> int | None:
 
     The text of a link is not stored, so a rule with ``text`` may have decided.
     """
-    from crawlstream_frontier.link_priorities import (  # noqa: PLC0415  loads RE2, where it is needed
+    from crawlstream_frontier.link_rules.link_priorities import (  # noqa: PLC0415  loads RE2, where it is needed
         priorities_by,
     )
 

@@ -13,10 +13,10 @@ from crawlstream.model.scope import Scope, scope_fields
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.url import fold_host, host_name, host_rule
 from crawlstream.model.web.address import address
-from crawlstream.model.web.filters import HostSet
 from crawlstream.throttle import parse as rules
 from crawlstream.throttle.edit import _checked
 from crawlstream.wire import jsontext, requests
+from crawlstream_frontier.link_rules.link_filters import HostSet
 from pipeline_service.spec.memory import _domains
 
 SPELLINGS = [

@@ -7,7 +7,7 @@ import pytest
 from crawling.links.patterns import Patterns
 from crawlstream.model.scope import Scope, scope_fields
 from crawlstream.model.web.address import address
-from crawlstream.model.web.filters import HostSet
+from crawlstream_frontier.link_rules.link_filters import HostSet
 
 DOCS = "https://docs.example.co.uk/guide/index.html?page=1/2"
 

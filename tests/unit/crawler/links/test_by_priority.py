@@ -17,7 +17,7 @@ from crawling.spiders.link import LinkSpider
 from crawling.spiders.sitemap import SitemapSpider
 from crawling.testing import Outlink, crawl_page
 from crawlstream.model.web.priorities import PriorityRule
-from crawlstream_frontier.link_priorities import LinkPriorities, priorities_by
+from crawlstream_frontier.link_rules.link_priorities import LinkPriorities, priorities_by
 from support.pages import page_at
 
 HERE = "http://a.example/"

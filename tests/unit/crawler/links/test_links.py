@@ -25,9 +25,9 @@ from w3lib.url import canonicalize_url
 from crawling.links.extract import MOST_LINKS, MOST_URL_CHARACTERS, links_of
 from crawlstream.model.crawl import Profile
 from crawlstream.model.web.address import address, output_charset, resolved
-from crawlstream.model.web.filters import HostSet
 from crawlstream_extract.link_texts import ALL_TEXTS, LONGEST_TEXT
 from crawlstream_extract.markup import LONGEST_MARKUP, MOST_DEEP_TAGS
+from crawlstream_frontier.link_rules.link_filters import HostSet
 from support.crawler.pages import HOPELESS_BASE, shaped_page
 
 GENERATED = int(os.environ.get("LINK_PAGES", "300"))

@@ -8,9 +8,9 @@ from typing import Any
 
 import re2
 
-from crawlstream.model.web.filters import Extensions, HostSet
 from crawlstream.model.web.linear import linear_options, linear_set
 from crawlstream.model.web.priorities import PriorityRule
+from crawlstream_frontier.link_rules.link_filters import Extensions, HostSet
 
 _LINKS_REMEMBERED = 16_384
 """The pages of a site share most of their links; some 5 MB."""
