@@ -63,8 +63,8 @@ async def run(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; raise ConfigError if the process cannot start."""
     configure(settings, "rest")
     stop = Stop()
-    listener = _listen(settings)
     tools = mcp_route_of(settings)
+    listener = _listen(settings)
     async with AsyncExitStack() as stack:
         stack.callback(listener.close)
         process = Process(kind="rest")

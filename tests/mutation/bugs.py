@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from mutation.agent_bugs import AGENT_BUGS
 from mutation.bug import Bug
 from mutation.egress_bugs import EGRESS_BUGS
 from mutation.fetch_bugs import FETCH_BUGS
@@ -466,3 +467,4 @@ BUGS = FETCH_BUGS | {
 }
 BUGS |= STAGE_BUGS | EGRESS_BUGS | RECURRING_BUGS | SINK_BUGS | VISIT_BUGS | SHELF_BUGS
 BUGS |= SCRAPE_BUGS
+BUGS |= AGENT_BUGS

@@ -144,6 +144,8 @@ async def test_the_wheel_says_what_is_missing_in_one_sentence(installed: Install
         (check, "pipeline", {**shop, "CRAWLSTREAM_BODY_STORE": "s3://bucket"}),
         (("crawlstream", "pipeline", "check"), "extract", {}),
         (("crawlstream", "query", "select 1"), "query", {}),
+        (("crawlstream", "mcp"), "mcp", {}),
+        (("rest-service",), "mcp", {"CRAWLSTREAM_MCP": "read"}),
         (check, "tls", {**shop, "CRAWLSTREAM_TLS_PROFILES": "chrome"}),
     ):
         env = installed.environment(**variables)
