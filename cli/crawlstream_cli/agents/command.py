@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from enum import StrEnum
 from importlib import import_module
 from typing import Annotated, Any
@@ -10,7 +12,6 @@ import typer
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import ConfigError, MissingExtra
-from crawlstream_cli.crawl.interruption import until_signal
 
 _WEB = ("http://", "https://")
 
@@ -55,7 +56,10 @@ def mcp(
         appid=appid,
         may_change=allow is Allowed.SUBMIT,
     )
-    until_signal(serving)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # It ends at once, although a thread waits for standard input: there is nothing to keep.
+        signal.signal(number, signal.SIG_DFL)
+    asyncio.run(serving)
 
 
 def _address(url: str | None, settings: Settings) -> str:

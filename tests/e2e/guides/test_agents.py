@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -207,6 +208,24 @@ async def test_the_command_of_the_guide_serves_a_program(cluster: Cluster, tmp_p
             assert f"{told['content']}{more['content']}".count("lamps") == 200
             refused = await client.call_tool("crawl", {"url": "http://a.example/", "max_pages": 1})
             assert "read-only" in texts_of(refused)[0]
+    await ends_at_once(parameters(env=cluster.environment))
     wrong = await cluster.run("mcp", "--url", "crawl.example.com")
     assert wrong.status == 2
     assert "--url: crawl.example.com does not begin with http" in wrong.err
+
+
+async def ends_at_once(parameters: StdioServerParameters) -> None:
+    """A signal ends the command, although its standard input is open."""
+    process = await asyncio.create_subprocess_exec(
+        *(parameters.command, *parameters.args),
+        env=parameters.env,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+    assert await process.stdout.readline()
+    process.terminate()
+    async with asyncio.timeout(20):
+        assert await process.wait() == -signal.SIGTERM

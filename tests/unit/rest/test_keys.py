@@ -338,3 +338,13 @@ async def test_head_ends_a_stream_at_its_headers() -> None:
 def test_a_key_tells_nothing_of_its_secret() -> None:
     """Neither its text nor the error of a wrong one repeats it."""
     assert SECRET not in repr(ApiKey(role="read", secret=SECRET))
+
+
+def test_the_key_of_a_command_is_one_that_a_header_can_have() -> None:
+    """Another one is refused by the name of the variable, without its text."""
+    with pytest.raises(ConfigError, match="CRAWLSTREAM_API_KEY") as refused:
+        load_settings(CRAWLSTREAM_API_KEY="geheim\u00e9")
+    assert "geheim" not in str(refused.value)
+    settings = load_settings(CRAWLSTREAM_API_KEY="geheim-0123456789")
+    assert settings.api_key == "geheim-0123456789"
+    assert "geheim" not in repr(settings)

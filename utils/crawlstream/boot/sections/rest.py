@@ -44,7 +44,7 @@ class RestSettings(Section):
     mcp: Literal["off", "read", "submit"] = Field("off", validation_alias=new("MCP"))
     """Tools for language models at ``/mcp``: ``read`` without those that change crawls, ``submit``
     with all. Each caller can still do only what its API key permits. Needs the extra ``mcp``."""
-    api_key: str = Field("", validation_alias=new("API_KEY"), repr=False)
+    api_key: str = Field("", validation_alias=new("API_KEY"), pattern=r"^[!-~]*$", repr=False)
     """API key with which the command ``mcp`` calls the REST service."""
     wait_for_response_time: float = Field(5, gt=0)
     """Seconds that REST waits for the cluster's reply before it answers with a ``poll_id``."""
