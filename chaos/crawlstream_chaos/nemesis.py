@@ -18,7 +18,7 @@ from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
 from redis.asyncio import Redis
 
-from crawlstream.boot.failpoints import PAID_STEPS, STEPS
+from crawlstream.boot.failpoints import ANSWERED_STEPS, PAID_STEPS, STEPS
 from crawlstream.tasks import wait_until
 from crawlstream_chaos.cluster import ChaosCluster
 from crawlstream_chaos.facts.facts import EMPTIES_SHELF
@@ -255,6 +255,12 @@ FAULTS: Mapping[str, Fault] = {
             "die-paying",
             "a crawler dies before or behind a request that offers a price",
             dies_at(PAID_STEPS),
+            is_for_all=False,
+        ),
+        Fault(
+            "die-answering",
+            "a crawler dies between a result and the reply to the client that waits for it",
+            dies_at(ANSWERED_STEPS),
             is_for_all=False,
         ),
         Fault(

@@ -11,6 +11,7 @@ from crawlstream_chaos.facts.facts import EMPTIES_SHELF
 from crawlstream_chaos.faults import Fault
 from crawlstream_chaos.nemesis import FAULTS
 from crawlstream_chaos.rounds import Round, RoundResult, rate_for
+from crawlstream_chaos.scenes.answered import answer_beside
 from crawlstream_chaos.scenes.companions import (
     Companion,
     feed_beside,
@@ -291,6 +292,16 @@ SCENARIOS: Mapping[str, Scenario] = {
             ),
             shortest_s=20,
             beside=(skip_beside,),
+        ),
+        Scenario(
+            "answers",
+            "clients that wait for their pages while each process between them is killed",
+            _in_turn(
+                *("die-answering", "die-at-step", "kill-crawler", "kill-kafka-monitor"),
+                *("kill-redis-monitor", "freeze-crawler", "kill-redis", "power-cut", "kill-kafka"),
+            ),
+            shortest_s=20,
+            beside=(answer_beside,),
         ),
         Scenario("poison", "a page that kills its worker", eat_poison),
         Scenario(

@@ -17,6 +17,7 @@ from crawlstream_chaos.cluster import QUICK, ChaosCluster
 from crawlstream_chaos.nemesis import FAULTS
 from crawlstream_chaos.rounds import Round, RoundResult
 from crawlstream_chaos.scenarios import SCENARIOS, Scenario
+from crawlstream_chaos.scenes.answered import answer_beside
 from crawlstream_chaos.scripts import strike_in_turn
 from crawlstream_chaos.strikes.extra_processes import extra_crawler, extra_process, is_up, settles
 from support.waiting import wait_until
@@ -61,11 +62,16 @@ async def test_pages_are_skipped_while_crawlers_die(chaos_cluster: ChaosCluster)
 
 
 async def test_whatever_strikes_in_turn_breaks_no_law(chaos_cluster: ChaosCluster) -> None:
-    """All pages come, repeats are few and under their id, the accounts close, limits are kept."""
+    """All pages come, repeats are few and under their id, the accounts close, limits are kept.
+
+    Clients that wait for pages meanwhile are answered, with the places of their results.
+    """
     faults = [FAULTS[name] for name in IN_TURN]
-    scenario = Scenario("in-turn", "", partial(strike_in_turn, faults), rate=0.25)
+    script = partial(strike_in_turn, faults)
+    scenario = Scenario("in-turn", "", script, rate=0.25, beside=(answer_beside,))
     outcome = await play(chaos_cluster, scenario)
     assert not outcome.violations
+    assert any(fed.waiting for fed in outcome.facts.fed)
     assert outcome.landed.keys() == set(IN_TURN)
 
 

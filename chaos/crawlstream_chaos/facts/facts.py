@@ -67,6 +67,9 @@ class FedCrawl:
     firings: Firings | None = None
     """How a schedule feeds it; None: a client does, once."""
 
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    """URL of each seed whose client waits for the page, by the uuid of its request."""
+
     @property
     def times(self) -> int:
         """How often its seeds were fed."""

@@ -37,6 +37,7 @@ from crawlstream_chaos.laws.firings import LAWS as OF_FIRINGS
 from crawlstream_chaos.laws.payments import LAWS as OF_PAYMENTS
 from crawlstream_chaos.laws.payments import shown_status
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
+from crawlstream_chaos.laws.replies import LAWS as OF_REPLIES
 from crawlstream_chaos.laws.scenes import LAWS as OF_PROXIES
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
 from crawlstream_chaos.laws.skips import LAWS as OF_SKIPS
@@ -377,6 +378,7 @@ LAWS: Mapping[str, Law] = {
     "robots.txt is obeyed": robots_obeyed,
     "an application's topic has all": own_topic_has_all,
     **OF_FIRINGS,
+    **OF_REPLIES,
     **OF_SKIPS,
     **OF_PROXIES,
     **OF_SIGNATURES,
