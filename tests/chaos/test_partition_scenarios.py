@@ -23,6 +23,8 @@ from crawlstream_chaos.facts.facts import FedCrawl
 from crawlstream_chaos.nemesis import FAULTS
 from crawlstream_chaos.rounds import Round, RoundResult
 from crawlstream_chaos.scenarios import SCENARIOS, Scenario, Script
+from crawlstream_chaos.scenes.answered import answer_beside
+from crawlstream_chaos.scenes.companions import feed_beside
 from crawlstream_chaos.scripts import strike_in_turn
 from crawlstream_chaos.strikes.extra_processes import extra_crawler, extra_process, is_up
 from support.waiting import wait_until
@@ -57,9 +59,11 @@ async def test_stops_are_answered_while_their_home_is_struck(divided_cluster: Ch
 
 
 async def test_seeds_enter_while_who_they_are_for_is_struck(divided_cluster: ChaosCluster) -> None:
-    """Each crawl that was fed meanwhile comes to its end, with all of its pages."""
-    outcome = await play(divided_cluster, SCENARIOS["partition-feed"], seconds=20)
+    """Each crawl that was fed meanwhile comes to its end, with all pages; clients get theirs."""
+    scenario = replace(SCENARIOS["partition-feed"], beside=(feed_beside, answer_beside))
+    outcome = await play(divided_cluster, scenario, seconds=20)
     assert not outcome.violations
+    assert any(fed.waiting for fed in outcome.facts.fed)
     assert len(outcome.facts.fed) > FED_BESIDE
 
 
