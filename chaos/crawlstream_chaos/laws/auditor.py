@@ -32,12 +32,12 @@ from crawlstream_chaos.facts.facts import (
     times_fed,
 )
 from crawlstream_chaos.laws.accounts import last_accounts
+from crawlstream_chaos.laws.answered_clients import LAWS as OF_REPLIES
 from crawlstream_chaos.laws.bodies import LAWS as OF_BODIES
 from crawlstream_chaos.laws.firings import LAWS as OF_FIRINGS
 from crawlstream_chaos.laws.payments import LAWS as OF_PAYMENTS
 from crawlstream_chaos.laws.payments import shown_status
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
-from crawlstream_chaos.laws.replies import LAWS as OF_REPLIES
 from crawlstream_chaos.laws.scenes import LAWS as OF_PROXIES
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
 from crawlstream_chaos.laws.skips import LAWS as OF_SKIPS

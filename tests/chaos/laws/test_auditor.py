@@ -29,10 +29,10 @@ from chaos.laws.good_facts import (
     without,
 )
 from crawlstream_chaos.facts.stored import Stored
+from crawlstream_chaos.laws.answered_clients import LAWS as OF_REPLIES
 from crawlstream_chaos.laws.auditor import LAWS, audit
 from crawlstream_chaos.laws.payments import LAWS as OF_PAYMENTS
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
-from crawlstream_chaos.laws.replies import LAWS as OF_REPLIES
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
 from crawlstream_chaos.laws.skips import LAWS as OF_SKIPS
 

@@ -48,7 +48,7 @@ def test_a_reply_for_each_client_breaks_no_law() -> None:
     ],
 )
 def test_a_client_without_its_page_is_found(wrong: list[TopicRecord], what: str) -> None:
-    """No reply, one that names another record, one without the page that came, one to nobody."""
+    """No reply, one that names another record, one without its page, one with a foreign uuid."""
     (violation,) = audit(waits(reply("u2", **FAILED), *wrong))
     assert violation.law == "clients that wait are answered"
     assert what in violation.what
