@@ -22,11 +22,11 @@ from crawlstream.errors import ConfigError
 from crawlstream.model.event import Undelivered
 from crawlstream.plugins.sinks import Change, RowsRefused
 from crawlstream.wire import jsontext
-from crawlstream.wire import undelivered as wire
 from pipeline_service.commands.printing import print_json, print_line, print_table
 from pipeline_service.formats.columns import COLUMNS
 from pipeline_service.formats.files import make_writer
 from pipeline_service.process import load_pipeline
+from pipeline_service.records import undelivered_records as wire
 from pipeline_service.records.judging import Undeliverable, Wanted, judge
 from pipeline_service.sink_factory import crawl_of, make_maker, open_rows, open_store, place_of
 from pipeline_service.sinks.files.repeats import short

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out, OutOfRange, RecordTooLarge
 from crawlstream.model.event import Rejection, Undelivered
-from crawlstream.wire import undelivered
+from pipeline_service.records import undelivered_records
 from pipeline_service.records.judging import Judged, Undeliverable
 from pipeline_service.spec.config import Pipeline
 
@@ -55,7 +55,7 @@ class UndeliveredPublisher:
             await self._sink.send(outs)
         except RecordTooLarge as error:
             # The topic allows smaller records than crawlstream's topics: send the reason alone.
-            bare = [undelivered.decode(out.value) for out in error.records]
+            bare = [undelivered_records.decode(out.value) for out in error.records]
             await self._sink.send(
                 [
                     self._as_out(_emptied(each.rejection), stage=each.stage, page_id=each.id)
@@ -80,7 +80,7 @@ class UndeliveredPublisher:
         told = Undelivered(
             self._pipeline.name, self._pipeline.edition, rejection, stage=stage, id=page_id
         )
-        return Out(self._topic, undelivered.encode(told), told.name.encode())
+        return Out(self._topic, undelivered_records.encode(told), told.name.encode())
 
 
 def _emptied(rejection: Rejection) -> Rejection:
