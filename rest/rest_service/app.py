@@ -53,10 +53,9 @@ from rest_service.v2 import (
     records,
     runs,
     schedules,
-    scrape,
     wellknown,
 )
-from rest_service.v2.scrapes import batches, map_routes
+from rest_service.v2.scrapes import batches, map_routes, scrape_routes
 
 if TYPE_CHECKING:
     from rest_service.agents.mcp_route import McpRoute
@@ -103,7 +102,7 @@ def make_app(service: Service, tools: McpRoute | None = None) -> ASGIApp:
         purses,
         cluster,
         frontier,
-        scrape,
+        scrape_routes,
         batches,
         map_routes,
         records,

@@ -6,7 +6,7 @@ from mutation.bug import Bug
 
 SCRAPE_BUGS = {
     "a page that was fetched with a login is shared": Bug(
-        module="rest_service.v2.scrape_order",
+        module="rest_service.v2.scrapes.scrape_order",
         right='_PRIVATE = ("headers", "cookie", "cookies")',
         wrong='_PRIVATE = ("headers",)',
         test="unit/rest/test_scrapes.py::without_secrets",
@@ -31,7 +31,7 @@ SCRAPE_BUGS = {
         test="unit/rest/test_scrapes.py::given_up",
     ),
     "a page that was fetched with a login answers others": Bug(
-        module="rest_service.v2.scrape_order",
+        module="rest_service.v2.scrapes.scrape_order",
         right="        if is_own or not isinstance(self.render, bool):\n",
         wrong="        if not isinstance(self.render, bool):\n",
         test="unit/rest/scrapes/test_recent_pages.py::kind_of_a_scrape",
@@ -49,7 +49,7 @@ SCRAPE_BUGS = {
         test="unit/rest/scrapes/test_recent_pages.py::does_not_fit",
     ),
     "the page of another application is shown": Bug(
-        module="rest_service.v2.scrape",
+        module="rest_service.v2.scrapes.scrape_routes",
         right="    if not client.may_see(reply.crawl.appid):\n        raise _unknown()\n    return",
         wrong="    return",
         test="unit/rest/test_scrapes.py::another_application",

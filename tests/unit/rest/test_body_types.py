@@ -12,7 +12,7 @@ from rest_service.v2.crawls import Target
 from rest_service.v2.proxies import Ban
 from rest_service.v2.purses import PurseLimits
 from rest_service.v2.records import Place
-from rest_service.v2.scrape_order import ScrapeOrder
+from rest_service.v2.scrapes.scrape_order import ScrapeOrder
 
 URL = "http://www.example.com/"
 CRAWL = {"appid": "app", "crawlid": "one"}

@@ -23,8 +23,8 @@ from rest_service.http.envelope import RequestRefused, failure
 from rest_service.service import Service
 from rest_service.topics.flights import Flight, Flights
 from rest_service.topics.page_replies import PageReplies
-from rest_service.v2.scrape import page_of
-from rest_service.v2.scrape_order import PageShape, ScrapeOrder, as_crawl
+from rest_service.v2.scrapes.scrape_order import PageShape, ScrapeOrder, as_crawl
+from rest_service.v2.scrapes.scrape_routes import page_of
 
 URL = "https://www.example.com/a"
 NAMES = ScrapeNames()

@@ -20,9 +20,9 @@ from rest_service.http.inputs import parse_json
 from rest_service.service import Service
 from rest_service.topics.flights import Flight
 from rest_service.topics.seeds import NDJSON
-from rest_service.v2.scrape_order import PageShape, ScrapeOrder
+from rest_service.v2.scrapes.admission import ScrapePlan, admit, check_workers, feed
 from rest_service.v2.scrapes.recent import recent_reply
-from rest_service.v2.scraping import ScrapePlan, admit, check_workers, feed
+from rest_service.v2.scrapes.scrape_order import PageShape, ScrapeOrder
 
 _ERRORS_TOLD = 100
 _BAD = "The request body is not valid."

@@ -20,9 +20,9 @@ from rest_service.http.parameters import StrictRoute
 from rest_service.http.streaming import EVENTS, event_of
 from rest_service.service import Service, TheClient, TheService
 from rest_service.topics.seeds import NDJSON
-from rest_service.v2.scrape_order import ScrapeOrder
 from rest_service.v2.scrapes.batch import ScrapeBatch, begin_batch, read_orders
 from rest_service.v2.scrapes.events import data_of, events_of_batch
+from rest_service.v2.scrapes.scrape_order import ScrapeOrder
 from rest_service.v2.scrapes.shapes import MaxChars, Named, shape_of
 
 router = APIRouter(prefix="/v2", tags=["scrape"], route_class=StrictRoute)

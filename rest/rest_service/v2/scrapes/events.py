@@ -18,8 +18,8 @@ from rest_service.http.streaming import event_of
 from rest_service.metrics import SCRAPES
 from rest_service.service import Service
 from rest_service.topics.flights import Flight
-from rest_service.v2.scrape_order import PageShape
-from rest_service.v2.scraped import scraped
+from rest_service.v2.scrapes.answer import scraped
+from rest_service.v2.scrapes.scrape_order import PageShape
 
 _LATE_S = 5.0
 """Seconds after the end of its crawl within which the reply about a page comes."""

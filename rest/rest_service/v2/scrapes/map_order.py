@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.model.web.linear import linear_problem, linear_set
 from rest_service.http.envelope import RequestRefused
-from rest_service.v2.scrape_order import ScrapeOrder
+from rest_service.v2.scrapes.scrape_order import ScrapeOrder
 
 MOST_LIMIT = 50_000
 _LATER = ("frontier", "memory")

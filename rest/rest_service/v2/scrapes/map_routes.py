@@ -16,9 +16,9 @@ from rest_service.http.openapi import also_lines
 from rest_service.http.parameters import StrictRoute
 from rest_service.service import TheClient, TheService
 from rest_service.topics.maps import SiteMap
+from rest_service.v2.scrapes.admission import ScrapePlan, check_workers
 from rest_service.v2.scrapes.map_order import MapOrder
 from rest_service.v2.scrapes.mapping import SiteMapping
-from rest_service.v2.scraping import ScrapePlan, check_workers
 
 router = APIRouter(prefix="/v2", tags=["scrape"], route_class=StrictRoute)
 

@@ -21,10 +21,10 @@ from crawlstream_frontier.scrapes.scrape_names import comes_until
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused
 from rest_service.service import Service
+from rest_service.v2.scrapes.admission import ScrapePlan, begin
 from rest_service.v2.scrapes.map_order import MapOrder
 from rest_service.v2.scrapes.recent import recent_reply
 from rest_service.v2.scrapes.site_urls import SiteUrls
-from rest_service.v2.scraping import ScrapePlan, begin
 
 MOST_FILES, MOST_BYTES, MOST_DEPTH = 200, 64 << 20, 3
 """Sitemaps of one list: their number, the bytes of all, and indexes in one another."""

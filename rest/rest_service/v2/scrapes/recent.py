@@ -11,9 +11,9 @@ from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused
 from rest_service.service import Service
 from rest_service.topics.recents import recent_key
-from rest_service.v2.scrape_order import ScrapeOrder
-from rest_service.v2.scraped import scraped
-from rest_service.v2.scraping import ScrapePlan
+from rest_service.v2.scrapes.admission import ScrapePlan
+from rest_service.v2.scrapes.answer import scraped
+from rest_service.v2.scrapes.scrape_order import ScrapeOrder
 
 
 def recent_reply(plan: ScrapePlan, service: Service) -> PageReply | None:

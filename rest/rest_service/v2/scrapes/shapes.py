@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Query
 
 from rest_service.http.envelope import RequestRefused
-from rest_service.v2.scrape_order import MOST_CHARS, PageShape
+from rest_service.v2.scrapes.scrape_order import MOST_CHARS, PageShape
 
 Named = Annotated[str, Query(max_length=100, description="Formats, separated by commas.")]
 MaxChars = Annotated[int, Query(ge=1000, le=MOST_CHARS)]

@@ -24,8 +24,8 @@ from rest_service.http.envelope import RequestRefused
 from rest_service.topics.flights import Flight
 from rest_service.topics.page_replies import PageReplies
 from rest_service.topics.recents import RecentKey, recent_key
-from rest_service.v2.scrape_order import ScrapeOrder
 from rest_service.v2.scrapes.batch import read_orders
+from rest_service.v2.scrapes.scrape_order import ScrapeOrder
 
 URL = "https://www.example.com/a"
 NAMES = ScrapeNames()

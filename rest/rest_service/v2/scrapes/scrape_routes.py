@@ -20,12 +20,12 @@ from rest_service.http.streaming import EVENTS
 from rest_service.metrics import SCRAPE_SECONDS, SCRAPES, WAITING
 from rest_service.service import Service, TheClient, TheService
 from rest_service.topics.flights import Flight
-from rest_service.v2.scrape_order import ScrapeOrder
-from rest_service.v2.scraped import scraped
+from rest_service.v2.scrapes.admission import begin
+from rest_service.v2.scrapes.answer import scraped
 from rest_service.v2.scrapes.events import events_of_one, events_of_recent
 from rest_service.v2.scrapes.recent import recent_page
+from rest_service.v2.scrapes.scrape_order import ScrapeOrder
 from rest_service.v2.scrapes.shapes import MaxChars, Named, shape_of
-from rest_service.v2.scraping import begin
 
 router = APIRouter(prefix="/v2", tags=["scrape"], route_class=StrictRoute)
 

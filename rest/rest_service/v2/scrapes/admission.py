@@ -22,7 +22,7 @@ from rest_service.service import Service
 from rest_service.topics.flights import Flight
 from rest_service.topics.recents import recent_key
 from rest_service.v2.living import living_spiders
-from rest_service.v2.scrape_order import ScrapeOrder, as_crawl
+from rest_service.v2.scrapes.scrape_order import ScrapeOrder, as_crawl
 
 MOST_SCRAPES = 20
 """Scrapes in progress of a client whose key has no limit of its own."""

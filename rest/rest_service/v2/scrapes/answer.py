@@ -17,7 +17,7 @@ from crawlstream_extract.extract import Extracted
 from rest_service.http.access import Client
 from rest_service.service import Service
 from rest_service.topics.contents import FormatsWanted, extracted
-from rest_service.v2.scrape_order import PageShape
+from rest_service.v2.scrapes.scrape_order import PageShape
 
 _ENVELOPE_BYTES = 64 * 1024
 """Bytes of a record besides its body, mostly links."""
