@@ -6,7 +6,7 @@ import asyncio
 import re
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Collection, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,7 +15,8 @@ import orjson
 from crawlstream.bus.record_reader import WantedRecord
 from crawlstream.bus.records import Record
 from crawlstream.bus.tail import end_offsets, offsets_since, read_topic
-from crawlstream.errors import InvalidUrl, KafkaUnavailable
+from crawlstream.errors import InvalidUrl, KafkaUnavailable, RedisUnavailable
+from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import canonical, host_of, seed_url
 from crawlstream.wire import jsontext, requests
@@ -222,6 +223,30 @@ async def start_of(service: Service, name: Name, crawl: CrawlState) -> dict[int,
     """Return approximately where the records of a crawl's latest run begin."""
     at_ms = max(0, int(crawl.started_at * 1000) - CLOCKS_DIFFER_MS)
     return dict(await offsets_since(service.kafka, topic_of(service, name), at_ms))
+
+
+async def start_of_wanted(
+    service: Service, name: Name, wanted: RecordFilter
+) -> Mapping[int, int] | None:
+    """Return approximately where the latest run of the wanted crawl begins; None if not known.
+
+    Without a spider, the earliest of the crawls with these ids that are known.
+    """
+    if wanted.appid is None or wanted.crawlid is None:
+        return None
+    if wanted.spiderid is None:
+        ids = wanted.appid, wanted.crawlid
+        sampled = [one.crawl for one in service.sampler.crawls]
+        keys = [one for one in sampled if (one.appid, one.crawlid) == ids]
+        keys.append(CrawlKey("link", *ids))
+    else:
+        keys = [CrawlKey(wanted.spiderid, wanted.appid, wanted.crawlid)]
+    with suppress(RedisUnavailable):
+        found = (await service.frontier.queries.states(keys)).values()
+        if found:
+            earliest = min(found, key=lambda one: one.started_at)
+            return await start_of(service, name, earliest)
+    return None
 
 
 async def records_at(

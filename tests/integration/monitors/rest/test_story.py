@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -50,10 +51,17 @@ def asked(cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory) -> 
         yield Asked(rest)
 
 
-def _publish(cluster: MonitorCluster, topic: str, *records: dict[str, Any]) -> None:
+def _publish(
+    cluster: MonitorCluster,
+    topic: str,
+    *records: dict[str, Any],
+    partition: int = 0,
+    at_ms: int | None = None,
+) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.kafka_hosts)
     for record in records:
-        producer.send(topic, json.dumps(record).encode(), partition=0)
+        told = json.dumps(record).encode()
+        producer.send(topic, told, partition=partition, timestamp_ms=at_ms)
     producer.flush(60)
     producer.close()
 
@@ -148,6 +156,28 @@ async def test_records_are_chosen_by_url(told: Asked) -> None:
     assert failure["value"]["reason"] == "timeout"
     lines = (await told.get(f"/v2/results/export?url={url}")).body.splitlines()
     assert len(lines) == 3
+
+
+async def test_results_of_a_crawl_begin_at_its_latest_run(
+    told: Asked, cluster: MonitorCluster
+) -> None:
+    """Earlier records are not read, neither for pages nor files; `cursor=0:0` reads them."""
+    topic, hour_ms = cluster.topics.crawled, 3_600_000
+    old, new = (_of(APP, spiderid="sitemap", url=f"http://a/{age}") for age in ("old", "new"))
+    _publish(cluster, topic, old, partition=1, at_ms=int(time.time() * 1000) - hour_ms)
+    _publish(cluster, topic, new, partition=1)
+    path, crawl = "/v2/results", f"appid={APP}&crawlid=told"
+
+    async def found(query: str) -> set[str]:
+        records = (await told.get(f"{path}?{query}")).data["records"]
+        return {one["value"]["url"] for one in records if one["partition"] == 1}
+
+    assert await found(crawl) == {new["url"]}
+    assert await found(f"{crawl}&cursor=0:0") == {old["url"], new["url"]}
+    # This crawl is not known, so its records may be anywhere.
+    assert await found(f"{crawl}&spiderid=sitemap") == {old["url"], new["url"]}
+    lines = (await told.get(f"{path}/export?{crawl}")).body.splitlines()
+    assert old["url"] not in {json.loads(line)["url"] for line in lines}
 
 
 @pytest.mark.parametrize(
