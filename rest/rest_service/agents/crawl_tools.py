@@ -192,12 +192,13 @@ async def _results(client: V2Client, wanted: ResultsArguments) -> ToolAnswer:
         content=wanted.content if has_content else None,
         max_chars=wanted.max_chars if has_content else None,
     )
-    pages = [_page(record) for record in answer.data["records"]]
+    pages = [agent_page(record) for record in answer.data["records"]]
     result = ResultsResult(pages=pages, cursor=answer.data["cursor"], at_end=answer.data["at_end"])
     return ToolAnswer(result, [SiteText(page.url, page.content) for page in pages if page.content])
 
 
-def _page(record: dict[str, Any]) -> AgentPage:
+def agent_page(record: dict[str, Any]) -> AgentPage:
+    """Return a result, as ``/v2/results`` returned it."""
     value = record["value"]
     fields = ("url", "response_url", "status_code", "depth", "timestamp")
     made = ("partition", "offset", "content", "truncated", "problems")

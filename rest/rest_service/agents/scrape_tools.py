@@ -134,7 +134,7 @@ def _told(answer: V2Answer, format_: str, *, start: int, most: int) -> ToolAnswe
         why = str(data["reason"])
         advice = _ADVICE.get(why, "Trying again at once will hardly help.")
         return ToolAnswer(ScrapeResult(id=data["id"], state="failed", reason=why, advice=advice))
-    page = ScrapedPage(**{name: data["page"].get(name) for name in ScrapedPage.model_fields})
+    page = ScrapedPage.of(data["page"])
     whole = _text_of(data.get(format_))
     part = None if whole is None else whole[start:]
     shown, is_cut = (None, False) if part is None else cut(part, most)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -23,6 +23,11 @@ class ToolResult(BaseModel):
     """Result of a tool for programs; each field has a value."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        """Return the result with those fields that it has of an object of REST."""
+        return cls(**{name: told.get(name) for name in cls.model_fields})
 
 
 class SiteText(NamedTuple):

@@ -10,15 +10,18 @@ from typing import Any
 import httpx2
 import pytest
 from mcp.client.client import Client
-from mcp.types import CallToolResult, TextContent, Tool
+from mcp.types import Tool
 
 from rest_service.agents.mcp_server import TOOLS, ToolCaller, mcp_server
 from rest_service.agents.page_fence import fenced
 from rest_service.agents.v2_client import AGENT, V2Client
 from rest_service.http.access import Role
+from unit.rest.agents.small_rest import SmallRest, texts_of
 
-Answer = tuple[int, Any]
-READING = ["scrape", "scrape_read", "crawl_status", "crawl_results"]
+READING = [
+    *("scrape", "scrape_read", "map", "crawl_status", "crawl_results", "search_results"),
+    *("throttle_show", "why_not_crawled"),
+]
 LONG = "\n\n".join(f"Paragraph {n}. " + "word " * (n % 40) for n in range(400))
 PAGE = {
     "url": "http://a.example/",
@@ -27,39 +30,6 @@ PAGE = {
     "mime": "text/html",
     "timestamp": "2026-11-29T10:00:00",
 }
-
-
-class SmallRest:
-    """Answers each path with what a test gives it, and keeps the requests."""
-
-    def __init__(self, answers: Mapping[str, Answer], **headers: str) -> None:
-        self._answers = answers
-        self._headers = headers
-        self.requests: list[httpx2.Request] = []
-
-    def client(self, role: Role = Role.OPERATE, *, may_change: bool = False) -> Client:
-        """Return a client of tools that call this service."""
-        http = httpx2.AsyncClient(
-            transport=httpx2.MockTransport(self._answer), base_url="http://rest.example"
-        )
-        caller = ToolCaller(V2Client(http=http, key="key-of-a-test-0123"), role)
-        return Client(mcp_server(lambda _: caller, may_change=may_change))
-
-    def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        self.requests.append(request)
-        status, told = self._answers.get(request.url.path, (404, {"message": "Nothing."}))
-        is_good = status < 300
-        envelope = {
-            "status": "SUCCESS" if is_good else "FAILURE",
-            "data": told if is_good else None,
-            "error": None if is_good else told,
-        }
-        return httpx2.Response(status, json=envelope, headers=self._headers)
-
-
-def texts_of(result: CallToolResult) -> list[str]:
-    """Return the texts that a model gets."""
-    return [each.text for each in result.content if isinstance(each, TextContent)]
 
 
 def is_reading(tool: Tool) -> bool:
@@ -100,7 +70,7 @@ async def test_no_tool_changes_anything_unless_the_operator_permits_it() -> None
 @pytest.mark.parametrize(
     ("role", "names"),
     [
-        (Role.READ, ["scrape_read", "crawl_status", "crawl_results"]),
+        (Role.READ, [name for name in READING if name not in {"scrape", "map"}]),
         (Role.SUBMIT, [*READING, "crawl"]),
         (Role.OPERATE, [*READING, "crawl", "crawl_stop"]),
     ],
@@ -269,7 +239,10 @@ async def test_a_service_that_is_not_there_is_named(
         ("crawl", {"url": "http://a.example/", "max_pages": 1_001}, r"`max_pages`: .* 1000"),
         ("crawl", {"url": "http://a.example/", "max_pages": 1, "maxdepth": 4}, r"`maxdepth`"),
         ("crawl", {"url": "ftp://a.example/", "max_pages": 1}, r"`url`: .*Nothing was done"),
-        ("map", {}, r"no such tool\. There are: scrape, "),
+        ("scrape_all", {}, r"no such tool\. There are: scrape, "),
+        ("map", {"url": "http://a.example/", "limit": 501}, r"`limit`: .* 500"),
+        ("search_results", {"crawlid": "a", "words": "  "}, r"`words`: "),
+        ("throttle_show", {"domain": "a.example/../state"}, r"`domain`: "),
     ],
 )
 async def test_arguments_are_checked_before_anything_is_done(
