@@ -2,12 +2,12 @@
 
 Like a robots.txt, a neighbour is paid for by a page of the site: the page spends its grant on it
 and is given back. So it is leased, paced and confined like a page, robots.txt is obeyed, and no
-page of a crawl comes of it: no result, no link, and no entry in a ledger.
+page of a crawl comes of it: no result, no link, and no entry in a ledger. What the site makes of it
+(429, 503, silence) is reported to the frontier like that of a page, so it may take as long as one.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 
@@ -24,9 +24,11 @@ from crawling.page.parsed_page import ParsedPage
 from crawling.robots.request import robots_request
 from crawling.robots.robots import Robots
 from crawling.waste.watch import MadeUpUrl, WasteWatch
+from crawlstream.boot.failpoints import failpoint
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.statuses import RETRIED
+from crawlstream.model.web.address import resolved
 
-_TAKES_S = 10.0
-"""A slower answer is none: another process may ask after 15 s."""
 _WAIT_MS = 500
 """Pause of a page whose grant ran out."""
 
@@ -83,26 +85,43 @@ class Neighbours:
 
     async def _may_ask(self, page: Page, question: MadeUpUrl) -> bool:
         is_allowed = await self._robots.allows(page, question.url)
-        return is_allowed and await self._waste.claim(page, question)
+        return is_allowed and await self._waste.claim(page, question, self._leases.timeout_s)
 
     async def _spend(self, page: Page, question: MadeUpUrl) -> None:
-        """Fetch a neighbour; whatever else than one comes, there is none."""
-        is_there = False
+        """Fetch a neighbour; without a response the site has said nothing of it."""
+        is_there: bool | None = None
         try:
-            async with asyncio.timeout(_TAKES_S):
-                response = await self._fetch(robots_request(question.url, page, self._agent))
+            response = await self._fetch(robots_request(question.url, page, self._agent))
+            failpoint("after_fetch")
             is_there = self._is_there(page, question, response)
         except GrantExpired as error:
             self._leases.release(page, delay_ms=error.delay_ms or _WAIT_MS)
             return
         except Exception as error:  # noqa: BLE001  the site says nothing of this neighbour
             log.info("guard", outcome="no_answer", url=question.url, error=repr(error)[:200])
-        self._waste.answer(page, question, is_there=is_there)
         self._leases.release(page)
+        if is_there is None:
+            await self._waste.no_answer(page, question)
+        else:
+            self._waste.answer(page, question, is_there=is_there)
 
-    def _is_there(self, page: Page, question: MadeUpUrl, response: Response) -> bool:
+    def _is_there(self, page: Page, question: MadeUpUrl, response: Response) -> bool | None:
+        """Return None for a response that says nothing of the neighbour."""
+        if response.status in RETRIED or self._leads_away(page, response):
+            return None
         if not (200 <= response.status < 300 and isinstance(response, HtmlResponse)):
             return False
         with self._noting(page):
             text = read_traits(response, ParsedPage(response)).text
         return text is not None and text.text in question.texts
+
+    def _leads_away(self, page: Page, response: Response) -> bool:
+        """Return whether a response redirects to another site: a login, or who asks for consent."""
+        location = response.headers.get(b"Location")
+        if not 300 <= response.status < 400 or not location:
+            return False
+        try:
+            target = resolved(response.url, location)
+            return not (target and self._leases.sites.covers(page.lease, target))
+        except InvalidUrl:
+            return True

@@ -22,13 +22,22 @@ class Trail:
     """Address of the first page."""
     latest: str = ""
     texts: deque[int] = field(default_factory=lambda: deque[int](maxlen=_TEXTS))
-    asked_at: float = 0
-    """When this process last tried to ask for a neighbour, by its clock; 0: never."""
+    next_at: float = 0
+    """When this process may next try to ask for a neighbour, by its clock."""
+    unanswered: int = 0
+    """Number of neighbours without an answer."""
 
     def add(self, url: str, text: int) -> None:
         """Add a page with its text."""
         self.first, self.latest = self.first or url, url
         self.texts.append(text)
+
+    def put_off(self, now: float, pause_s: float, longest_s: float) -> float:
+        """Wait longer after each neighbour without an answer; return the seconds."""
+        self.unanswered += 1
+        pause_s = min(pause_s * 2.0 ** min(self.unanswered, 20), longest_s)
+        self.next_at = now + pause_s
+        return pause_s
 
 
 @dataclass(slots=True)
@@ -59,9 +68,8 @@ class Trails:
             if family_hash(name) in self._last:
                 self.by_name.setdefault(name, Trail()).add(url, text)
 
-    def wanted(self, now: float, pause_s: float) -> Iterable[tuple[str, Trail]]:
-        """Yield the families of which a neighbour is wanted that was not asked for just now."""
+    def wanted(self, now: float) -> Iterable[tuple[str, Trail]]:
+        """Yield the families of which a neighbour is wanted that may be asked for now."""
         for name, trail in self.by_name.items() if self._wanted else ():
-            is_asked = trail.asked_at and now - trail.asked_at < pause_s
-            if not is_asked and family_hash(name) in self._wanted:
+            if now >= trail.next_at and family_hash(name) in self._wanted:
                 yield name, trail

@@ -50,6 +50,9 @@ _CALM_SHARE = 8
 _KINDS = {Kind.HEAVY: "dup", Kind.DUP: "dup", Kind.FRESH: "fresh", Kind.MAYBE: "maybe"}
 CLAIMED_S = 15.0
 """Time for which no other process asks for a neighbour: until all have read the answer."""
+_AFTER_TIMEOUT_S = 5.0
+_LONGEST_PAUSE_S = 3600.0
+"""Longest pause after neighbours that got no answer; the first is 30 s, each is twice as long."""
 _STATES = ("open", "last", "dropped", "refused")
 """From the best to the worst."""
 
@@ -153,25 +156,41 @@ class WasteWatch:
         """
         ballot = self._ballots.of(_site_of(page))
         now, origin = time.monotonic(), origin_of(page.lease.entry.url)
-        for family, trail in ballot.trails.wanted(now, CLAIMED_S):
-            trail.asked_at = now
+        for family, trail in ballot.trails.wanted(now):
+            trail.next_at = now + CLAIMED_S
             url = made_up(family, trail.first, trail.latest, nonsense())
             if url and origin_of(url) == origin:
                 return MadeUpUrl(family, url, trail.texts)
         return None
 
-    async def claim(self, page: Page, question: MadeUpUrl) -> bool:
-        """Return whether no other process asks for a neighbour of the same family."""
+    async def claim(self, page: Page, question: MadeUpUrl, takes_s: float) -> bool:
+        """Return whether no other process asks for a neighbour of the same family.
+
+        ``takes_s``: time that the request may take.
+        """
         store, key = self._stores(page.lease.partition), family_hash(question.family)
-        return await store.claim(page.lease.domain, key, int(CLAIMED_S * 1000))
+        for_s = max(CLAIMED_S, takes_s + _AFTER_TIMEOUT_S)
+        return await store.claim(page.lease.domain, key, int(for_s * 1000))
 
     def answer(self, page: Page, question: MadeUpUrl, *, is_there: bool) -> None:
         """Take in the answer of a site."""
-        GUARD_NEIGHBOURS.labels("there" if is_there else "missing").inc()
-        told = {"url": question.url, "family": label_of(question.family)}
-        log.info("guard_neighbour", site=page.lease.domain, is_there=is_there, **told)
+        _tell_answer(page, question, "there" if is_there else "missing")
         answered = NeighbourAnswer(question.family, is_there)
         self._ballots.say(_site_of(page), answered, time.monotonic())
+
+    async def no_answer(self, page: Page, question: MadeUpUrl) -> None:
+        """Wait, with all processes, for some time after a site refused or was silent.
+
+        That says nothing of a neighbour. The reaction is reported like that to a page.
+        """
+        _tell_answer(page, question, "none")
+        trail = self._ballots.of(_site_of(page)).trails.by_name.get(question.family)
+        pause_s = trail.put_off(time.monotonic(), CLAIMED_S, _LONGEST_PAUSE_S) if trail else 0.0
+        store, key = self._stores(page.lease.partition), family_hash(question.family)
+        try:
+            await store.hold_claim(page.lease.domain, key, int(max(pause_s, CLAIMED_S) * 1000))
+        except Exception as error:  # noqa: BLE001  another process may ask earlier
+            log.warning("guard", outcome="unclaimed", url=question.url, error=repr(error)[:200])
 
     def _is_of_site(self, page: Page) -> Callable[[str], bool]:
         """Return whether a URL is of the site of a page."""
@@ -274,6 +293,14 @@ class WasteWatch:
 
 def _site_of(page: Page) -> SiteName:
     return SiteName(page.lease.partition, page.lease.domain)
+
+
+def _tell_answer(page: Page, question: MadeUpUrl, answer: str) -> None:
+    GUARD_NEIGHBOURS.labels(answer).inc()
+    family = label_of(question.family)
+    log.info(
+        "guard_neighbour", site=page.lease.domain, answer=answer, url=question.url, family=family
+    )
 
 
 def _count_links(guard: GuardNotes) -> None:

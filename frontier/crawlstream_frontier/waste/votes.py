@@ -58,7 +58,7 @@ class NeighbourAnswer(NamedTuple):
 
     family: str
     is_there: bool
-    """True for a status of 2xx."""
+    """True if it shows a text that pages of the family have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,15 @@ class SketchStore:
 
     async def claim(self, domain: str, family: int, for_ms: int) -> bool:
         """Say that this process asks a site for a neighbour; False: another one does."""
+        return await self._claim(domain, family, b"", for_ms)
+
+    async def hold_claim(self, domain: str, family: int, for_ms: int) -> None:
+        """Have no process ask a site for a neighbour for some longer time; this one has claimed."""
+        await self._claim(domain, family, b"fetching", for_ms)
+
+    async def _claim(self, domain: str, family: int, seen: bytes, for_ms: int) -> bool:
         name = f"neighbour {domain} {family:08x}"
-        return await self._scripts.run("claim", name, b"", for_ms) == 1
+        return await self._scripts.run("claim", name, seen, for_ms) == 1
 
     async def replace(self, writes: Sequence[SketchWrite]) -> list[bytes | None]:
         """Replace sketches that have not changed since they were read.

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 from scrapy.http import HtmlResponse
 
@@ -31,7 +36,12 @@ pytest_plugins = ["support.crawler.fixtures"]
 HOST = "127.0.0.1"
 ONE_BY_ONE = ThrottleRule(hits=1000, window_s=1, concurrency=1)
 EMPTY, OTHER = page(text="no events"), page(text="not found")
+REFUSED = Answer(status=429, headers={"Retry-After": "2"})
+SILENT = Answer(EMPTY.body, after_s=4)  # More than DOWNLOAD_TIMEOUT.
+AWAY = Answer(status=302, headers={"Location": "http://127.0.0.9/login"})
 NUMBERS = range(3, 9)
+STAMP_S = 0.001
+"""The site's stamps may be so much off."""
 
 
 def _text(answer: Answer) -> int:
@@ -98,6 +108,54 @@ async def test_a_site_without_a_made_up_neighbour_keeps_its_pages(
     assert len(_neighbours(web)) == 1
     assert (days.verdict, days.missing) == ("last", 1)
     assert set(web.paths()) >= {f"/events/{n}" for n in NUMBERS}
+
+
+@asynccontextmanager
+async def _care(cluster: CrawlerCluster) -> AsyncIterator[set[tuple[int, int]]]:
+    """Collect the strikes and silences of the site as they are counted during the block."""
+    seen: set[tuple[int, int]] = set()
+
+    async def look() -> None:
+        while True:
+            report = await cluster.frontier.inspector.domain(HOST)
+            seen.add((report.strikes, report.silences))
+            await asyncio.sleep(0.05)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield seen
+    finally:
+        looking.cancel()
+
+
+@pytest.mark.parametrize(
+    ("neighbour", "care", "pause_s"),
+    [(REFUSED, (1, 0), 2), (SILENT, (0, 1), 3), (AWAY, (0, 0), 0)],
+    ids=["429", "silence", "another site"],
+)
+async def test_a_neighbour_without_an_answer_says_how_the_site_is_and_nothing_of_the_family(
+    cluster: CrawlerCluster, neighbour: Answer, care: tuple[int, int], pause_s: float
+) -> None:
+    """A refusal and a silence count for the rate like those of a page; the next one is later."""
+    async with _care(cluster) as seen:
+        web, days = await _crawl(cluster, _sketch(FamilyState.LAST), neighbour)
+    assert max(seen) == care
+    assert (days.verdict, days.missing, days.is_confirmed) == ("last", 0, False)
+    (asked,) = _neighbours(web)
+    assert set(web.paths()) >= {f"/events/{n}" for n in NUMBERS}
+    times = [visit.at for visit in web.visits]
+    number = next(n for n, visit in enumerate(web.visits) if visit.path == asked)
+    assert times[number + 1] - times[number] >= pause_s - STAMP_S
+
+
+async def test_a_crawl_delay_holds_for_a_neighbour(cluster: CrawlerCluster) -> None:
+    """No request comes earlier than robots.txt asks for, neither it nor the page after it."""
+    robots = b"User-agent: *\nCrawl-delay: 1"
+    web, days = await _crawl(cluster, _sketch(FamilyState.LAST), EMPTY, robots)
+    assert (len(_neighbours(web)), days.verdict) == (1, "refused")
+    times = [visit.at for visit in web.visits]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert min(gaps) >= 1 - STAMP_S
 
 
 async def test_robots_txt_is_obeyed(cluster: CrawlerCluster) -> None:

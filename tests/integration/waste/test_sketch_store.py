@@ -152,3 +152,14 @@ async def test_a_full_redis_takes_no_sketch(store: SketchStore, redis: Redis) ->
                 await store.replace([_new(SITE)])
     finally:
         await redis.config_set("maxmemory", 0)
+
+
+async def test_a_claim_of_a_neighbour_is_held_longer_by_who_has_it(
+    store: SketchStore, redis: Redis
+) -> None:
+    """No other process asks meanwhile; one that has run out is not renewed."""
+    await store.hold_claim(SITE, 7, 60_000)
+    assert await store.claim(SITE, 7, 5_000)
+    assert not await store.claim(SITE, 7, 90_000)
+    await store.hold_claim(SITE, 7, 60_000)
+    assert 50_000 < await redis.pttl(KEYS.robots(f"neighbour {SITE} 00000007")) <= 60_000
