@@ -55,11 +55,12 @@ async def page_of(rest: RestProcess, path: str) -> HttpAnswer:
     return answer
 
 
-def check_one_page(witness: Witness, answer: HttpAnswer) -> None:
+async def check_one_page(witness: Witness, answer: HttpAnswer) -> None:
     """Check that a page came once, or again under the same id, and that its seed was answered."""
     assert answer.status == 200, answer.body
     assert (answer.data["state"], answer.data["page"]["status_code"]) == ("done", 200)
     page = answer.data["page"]
+    await witness.answered(answer.data["id"])
     results = witness.records("crawled_firehose", url=page["url"])
     assert {record.value["id"] for record in results} == {page["id"]}
     replies = witness.records("outbound_firehose", uuid=answer.data["id"])
@@ -84,7 +85,7 @@ async def test_crawlers_that_are_killed_leave_the_page_to_others(
         await kill_all(cluster, "crawler")
         gate.set()
         answer = await page_of(rest, path)
-        check_one_page(witness, answer)
+        await check_one_page(witness, answer)
         assert "The sea rises." in answer.data["markdown"]
         assert site.paths() == ["/gated", "/gated"]
 
@@ -102,5 +103,5 @@ async def test_a_kafka_monitor_that_is_killed_admits_each_seed_once(
         paths = [await one for one in begun]
         answers = await asyncio.gather(*(page_of(rest, path) for path in paths))
         for answer in answers:
-            check_one_page(witness, answer)
+            await check_one_page(witness, answer)
         assert sorted(site.paths()) == sorted(pages)
