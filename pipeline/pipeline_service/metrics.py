@@ -137,6 +137,16 @@ FRESHNESS = Gauge(
     "Estimated share of the pages of a memory that have not changed since they were seen.",
     ["pipeline"],
 )
+CHANGES_PUBLISHED = Counter(
+    "crawlstream_changes_published",
+    "Number of events `page_changed` that were published.",
+    ["pipeline"],
+)
+CHANGES_STALLED_SECONDS = Gauge(
+    "crawlstream_changes_stalled_seconds",
+    "Time since this process last published changes of pages, or found none to publish.",
+    ["pipeline"],
+)
 _OF_LAST_RUN = (ITEMS, SCORE, FIELD_PRESENT, FIELD_VALID)
 
 

@@ -42,11 +42,19 @@ from crawlstream_frontier.opening.identity import check_early
 from crawlstream_frontier.opening.servers import open_frontiers
 from pipeline_service.ending import Goals
 from pipeline_service.flow import Flow, Proof
+from pipeline_service.memory.change_publisher import ChangePublisher
 from pipeline_service.memory.visitor import Visitor
 from pipeline_service.metrics import LAG_RECORDS
 from pipeline_service.records.undelivered import UndeliveredPublisher
 from pipeline_service.run_reporter import RunReporter
-from pipeline_service.sink_factory import new_folder, open_kept, open_sink, open_visits, prove
+from pipeline_service.sink_factory import (
+    new_folder,
+    open_changes,
+    open_kept,
+    open_sink,
+    open_visits,
+    prove,
+)
 from pipeline_service.sinks.files.segments import Spool
 from pipeline_service.sinks.sink import Kept
 from pipeline_service.spec.choice import chosen
@@ -150,10 +158,12 @@ async def _work(
             heartbeat = await _join(redis, settings, flows)
             goals = await _goals(settings, flows, kafka, stop) if until_end else None
             visitors = [_visitor(settings, one.pipeline, sink) for one in memories]
+            publishers = [*_publishers(settings, memories, sink)]
             helpers = [
                 heartbeat.run(),
                 *(_observe(settings, flow, kafka=kafka, sink=sink) for flow in whole),
                 *(visitor.run() for visitor in visitors if visitor is not None),
+                *(publisher.run() for publisher in publishers),
                 *([] if goals is None else [goals.watch(stop)]),
             ]
             async with beside(*helpers), _serve(settings, flows):
@@ -162,6 +172,7 @@ async def _work(
                 await _run_all(settings, flows, kafka, stop)
             if goals is not None:
                 await goals.check()
+                await asyncio.gather(*(publisher.drain() for publisher in publishers))
                 for flow in whole:
                     with _reporting(settings, flow, kafka=kafka, sink=sink) as (reporter, _):
                         await goals.report(flow, reporter)
@@ -231,6 +242,17 @@ def _visitor(settings: Settings, pipeline: Pipeline, sink: Sink) -> Visitor | No
         return None
     store = open_visits(pipeline, pipeline.sink)
     return Visitor(pipeline, store, sink, topics=settings.topics)
+
+
+def _publishers(
+    settings: Settings, memories: Sequence[Flow], sink: Sink
+) -> Iterator[ChangePublisher]:
+    """Yield the publishers of memories whose changes are events."""
+    for pipeline in (flow.pipeline for flow in memories):
+        assert isinstance(pipeline.sink, PagesSink)
+        if pipeline.sink.changes:
+            store = open_changes(pipeline, pipeline.sink)
+            yield ChangePublisher(pipeline.name, store, sink, topics=settings.topics)
 
 
 async def _begin(kafka: Kafka, pipeline: Pipeline, topics: Topics, partition: int) -> int | None:

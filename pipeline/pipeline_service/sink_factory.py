@@ -19,6 +19,8 @@ from crawlstream.store.bodies import BodyStore
 from crawlstream.store.store import Store
 from pipeline_service.formats.files import Crawl, make_writer
 from pipeline_service.memory.seen_maker import SeenMaker
+from pipeline_service.memory.sql.change_outbox import ChangeOutbox
+from pipeline_service.memory.sql.change_store import ChangeStore
 from pipeline_service.memory.sql.effect import MemoryEffect
 from pipeline_service.memory.sql.visits import VisitStore
 from pipeline_service.records.rows import Shape
@@ -161,10 +163,20 @@ def open_visits(pipeline: Pipeline, sink: PagesSink) -> VisitStore:
     return VisitStore(database, memory, pipeline, sink)
 
 
+def open_changes(pipeline: Pipeline, sink: PagesSink) -> ChangeStore:
+    """The changes of a memory, by a connection of its own; ConfigError."""
+    database = _database(sink, f"crawlstream {pipeline.name} changes")
+    effect = _memory(pipeline, sink)
+    memory = SqlStore(database, effect, pipeline=pipeline.name, edition=pipeline.edition)
+    return ChangeStore(database, memory, ChangeOutbox(sink.table, pipeline.name), pipeline)
+
+
 def _memory(pipeline: Pipeline, sink: PagesSink) -> MemoryEffect:
     """Return the effect by which a reader of failures updates the memory of the same visits."""
-    notes = Notebook(pipeline.name.removesuffix(OF_FAILURES), pipeline.edition)
-    return MemoryEffect(pipeline.name, sink, pipeline.visits or Visits(), notes)
+    name = pipeline.name.removesuffix(OF_FAILURES)
+    notes = Notebook(name, pipeline.edition)
+    outbox = ChangeOutbox(sink.table, name) if sink.changes else None
+    return MemoryEffect(pipeline.name, sink, pipeline.visits or Visits(), notes, outbox=outbox)
 
 
 def make_maker(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) -> RowMaker:

@@ -55,4 +55,28 @@ VISIT_BUGS = {
         wrong='f" order by id"',
         test="integration/pipeline/test_memory.py::learning_is_waited_for",
     ),
+    "changes of one page that was requested twice have one key": Bug(
+        module="pipeline_service.memory.page_changes",
+        right='{round(seen.at * 1e6)}"',
+        wrong='{seen.id}"',
+        test="unit/pipeline/test_change_events.py::no_two_changes",
+    ),
+    "two processes publish the same changes at once": Bug(
+        module="pipeline_service.memory.sql.change_store",
+        right='if turn.get("by", owner) != owner and',
+        wrong='if turn.get("by", owner) == "" and',
+        test="integration/pipeline/test_page_changes.py::one_process_publishes and sqlite",
+    ),
+    "changes are dropped where too many wait": Bug(
+        module="pipeline_service.memory.sql.change_outbox",
+        right="            raise SinkUnavailable(\n",
+        wrong="            return\n            raise SinkUnavailable(\n",
+        test="integration/pipeline/test_page_changes.py::too_many_changes",
+    ),
+    "what is read again is told again": Bug(
+        module="pipeline_service.memory.sql.effect",
+        right="                repeats.add(row.key)\n            elif ",
+        wrong="                repeats.add(row.key)\n            if ",
+        test="integration/pipeline/test_page_changes.py::event_once and sqlite",
+    ),
 }

@@ -10,8 +10,9 @@ from typing import Any
 from crawlstream.model.delivered import Delivered
 from crawlstream.plugins.sinks import Row
 from crawlstream.wire import jsontext
+from pipeline_service.memory.page_changes import ResultPlace
 from pipeline_service.memory.seen import Seen, Sight, listed_in, seen_failed, seen_in, sight_of
-from pipeline_service.memory.sql.effect import LISTED, SEEN
+from pipeline_service.memory.sql.effect import LISTED, PLACE, SEEN
 from pipeline_service.records.judging import FailedPage, Judged, Wanted
 from pipeline_service.records.rows import ERRORS
 from pipeline_service.spec.memory import BY_BODY, BY_ITEMS, BY_TEXT
@@ -50,12 +51,14 @@ class SeenMaker:
         return [row for each in chosen.values() for row in self._rows(each, now)]
 
     def _rows(self, judged: Judged, now: float) -> Iterator[Row]:
+        record = judged.record
+        place = ResultPlace(record.topic, record.partition, record.offset)
         for number, seen in enumerate(self._seen(judged, now)):
             key = judged.id if number == 0 else f"{judged.id}:{number}"
-            yield Row(key, judged.record.offset, {SEEN: seen})
+            yield Row(key, record.offset, {SEEN: seen, PLACE: place})
         if isinstance(judged, Wanted) and judged.page.lastmods:
             listed = list(listed_in(judged.page, now))
-            yield Row(f"{judged.id}:listed", judged.record.offset, {LISTED: listed})
+            yield Row(f"{judged.id}:listed", record.offset, {LISTED: listed})
 
     def _seen(self, judged: Judged, now: float) -> Iterator[Seen]:
         if isinstance(judged, FailedPage):

@@ -191,7 +191,8 @@ class Pipeline:
     @property
     def digest(self) -> str:
         """Digest of the settings that its processes must have in common, without secrets."""
-        told = repr(self) + "".join(self.respect)  # Unchanged for processes that lack the key.
+        tells = ("changes",) * getattr(self.sink, "changes", False)
+        told = repr(self) + "".join((*self.respect, *tells))  # Unchanged without these keys.
         return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
 

@@ -17,9 +17,11 @@ from pipeline_service.spec.sinks import SQL, SqlSpec
 from pipeline_service.spec.visit_requests import check_crawl
 
 BY_TEXT, BY_BODY, BY_ITEMS = "text", "body", "items"
-OWN_KEYS = ("url", "table", "migrate", "signature", "mask_digits", "keep")
+OWN_KEYS = ("url", "table", "migrate", "signature", "mask_digits", "keep", "changes")
 _WITHOUT_CLOCK = ("per_day", "base", "power", "min", "bounds")
 """Keys that choose an interval for each page."""
+_LONGEST_TABLE = 56
+"""Characters of the name of a table that has an outbox beside it: PostgreSQL takes 63."""
 _SHORTEST_S, _LONGEST_S = 1.0, 3_650 * DAY_S
 _MOST_A_DAY = 1_000_000_000
 LONGEST_NAME = 33
@@ -40,6 +42,8 @@ class PagesSink(SqlSpec):
     """Digits of the text do not count."""
     keep: bool = False
     """Keep what the stages make of a page, now and before its last change."""
+    changes: bool = field(default=False, repr=False)
+    """Publish changes as events; left out of ``repr`` for the digest of processes without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +94,13 @@ def read_pages(table: Mapping[str, Any], where: str) -> PagesSink:
         raise ConfigError(
             f'{where}: missing: url = "postgresql://user@host/database" or "sqlite:///file"'
         )
-    return PagesSink(**{key: _PAGES[key](table[key], f"{where}.{key}") for key in table})
+    sink = PagesSink(**{key: _PAGES[key](table[key], f"{where}.{key}") for key in table})
+    if sink.changes and len(sink.table) > _LONGEST_TABLE:
+        raise ConfigError(
+            f"{where}.table: with changes, the name has at most {_LONGEST_TABLE} characters: their"
+            " table has its name and _outbox"
+        )
+    return sink
 
 
 def read_visits(value: Any, where: str) -> Visits:
@@ -133,6 +143,14 @@ def _bounds(told: Mapping[str, Any], where: str, others: Bounds) -> Bounds:
     if bounds.least_s > bounds.most_s:
         raise ConfigError(f"{where}: min is more than max")
     return bounds
+
+
+def _changes(value: Any, where: str) -> bool:
+    told = table(value, where)
+    known(told, ("events",), where)
+    if "events" not in told:
+        raise ConfigError(f"{where}: missing: events = true")
+    return flag(told["events"], f"{where}.events")
 
 
 def _duration(value: Any, where: str) -> float:
@@ -196,6 +214,7 @@ _PAGES: Mapping[str, Callable[[Any, str], Any]] = {
     "signature": text,
     "mask_digits": flag,
     "keep": flag,
+    "changes": _changes,
 }
 _BOUNDS: Mapping[str, Callable[[Any, str], Any]] = {
     "min": _duration,

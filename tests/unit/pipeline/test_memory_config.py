@@ -32,6 +32,35 @@ def test_what_is_not_said_has_its_default() -> None:
     assert not one(SINK.replace("}", ', signature = "body"}')).stage
 
 
+def test_changes_are_events_where_that_is_said() -> None:
+    """Processes with and without them have different settings; others keep their digest."""
+    told = one(SINK.replace("}", ", changes = {events = true}}"))
+    plain = one(SINK)
+    assert told.sink.changes  # type: ignore[union-attr]
+    assert repr(told) == repr(plain)
+    assert told.digest != plain.digest
+    assert one(SINK.replace("}", ", changes = {events = false}}")).digest == plain.digest
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("changes = true", r"sink.changes: expected a table"),
+        ("changes = {}", r"sink.changes: missing: events = true"),
+        ("changes = {event = true}", r"sink.changes: .*event"),
+        ('changes = {events = "yes"}', r"sink.changes.events: expected true or false"),
+        (
+            f'table = "{"t" * 57}", changes = {{events = true}}',
+            r"sink.table: with changes, the name has at most 56 characters",
+        ),
+    ],
+)
+def test_changes_that_are_not_understood_are_refused(said: str, sentence: str) -> None:
+    """With the key that is wrong."""
+    with pytest.raises(ConfigError, match=sentence):
+        one(SINK.replace("}", f", {said}}}"))
+
+
 def test_all_that_can_be_said_of_visits_is_read() -> None:
     """Bounds lack what those of all pages have."""
     visits = one(

@@ -18,7 +18,9 @@ from typing import Any, cast
 from crawlstream.plugins.sinks import Row
 from pipeline_service.formats.columns import ColumnType
 from pipeline_service.memory.known_page import KnownPage, is_news, learn
+from pipeline_service.memory.page_changes import event_of
 from pipeline_service.memory.seen import Listed, Seen
+from pipeline_service.memory.sql.change_outbox import ChangeOutbox
 from pipeline_service.metrics import note_learnt
 from pipeline_service.sinks.sql.database import Database, Transaction, Tuple, quoted
 from pipeline_service.sinks.sql.notes import Notebook
@@ -28,6 +30,8 @@ from pipeline_service.spec.rule import Experience, IntervalRule
 
 SEEN = "seen"
 """The field of a row that has what its record says."""
+PLACE = "place"
+"""The field of a row that has the place of its record, a `ResultPlace`."""
 LISTED = "listed"
 """The field of a row that has what a sitemap says of pages."""
 STATE = "visits"
@@ -77,9 +81,21 @@ _PLAIN = [each.name for each in fields(KnownPage) if each.name not in ("key", "e
 class MemoryEffect:
     """Learns what rows say, each in its field SEEN."""
 
-    def __init__(self, pipeline: str, sink: PagesSink, visits: Visits, notes: Notebook) -> None:
-        """``notes`` are those of the memory, with what visits have come to."""
+    def __init__(
+        self,
+        pipeline: str,
+        sink: PagesSink,
+        visits: Visits,
+        notes: Notebook,
+        *,
+        outbox: ChangeOutbox | None = None,
+    ) -> None:
+        """``notes`` are those of the memory, with what visits have come to.
+
+        ``outbox``: where changes wait for publication; None: they are not published.
+        """
         self._pipeline = pipeline
+        self._outbox = outbox
         kinds = kinds_of(sink)
         self._columns = tuple(kinds)
         self._table = TableEffect(sink.table, kinds, replace=True, migrate=sink.migrate)
@@ -96,6 +112,8 @@ class MemoryEffect:
         """Have a table that fits, and its indexes. ConfigError."""
         is_new = not transaction.columns(self._name)
         self._table.prepare(database, transaction, has_begun=has_begun, is_later=is_later)
+        if self._outbox is not None:
+            self._outbox.prepare(database, transaction)
         # Creating an index that exists would wait for all writers, and block others.
         for column in ("next_visit", "claimed_until") if is_new else ():
             transaction.execute(
@@ -113,22 +131,32 @@ class MemoryEffect:
         if not rows:
             return ()
         rule = self._current_rule(transaction)
-        said = [(r.key, cast("Seen", r.fields[SEEN])) for r in rows if SEEN in r.fields]
+        said = [(row, cast("Seen", row.fields[SEEN])) for row in rows if SEEN in row.fields]
         known = self._locked(transaction, [seen for _, seen in said])
         changed: dict[str, KnownPage] = {}
-        repeats = set()
-        for key, seen in said:
+        repeats, steps = set(), []
+        for row, seen in said:
             page = known.get(seen.key)
             if not is_news(page, seen):
-                repeats.add(key)
+                repeats.add(row.key)
             elif (after := learn(page, seen, rule)) is not None:
                 self._heard[_outcome(page, after, seen)] += 1
+                steps.append((page, after, seen, row.fields[PLACE]))
                 known[seen.key] = changed[seen.key] = after
         self._write(transaction, changed)
+        self._tell(transaction, steps)
         for row in rows:
             if LISTED in row.fields:
                 self._hasten(transaction, cast("Sequence[Listed]", row.fields[LISTED]))
         return repeats
+
+    def _tell(self, transaction: Transaction, steps: Sequence[tuple[Any, ...]]) -> None:
+        """Have the changes among what was learnt published."""
+        if (outbox := self._outbox) is None:
+            return
+        found = [event_of(outbox.memory, *step) for step in steps]
+        if events := [event for event in found if event is not None]:
+            outbox.add(transaction, events)
 
     def _hasten(self, transaction: Transaction, listed: Sequence[Listed]) -> None:
         """Have pages due at once that have changed since they were seen, as a sitemap says.

@@ -1,0 +1,98 @@
+"""Changes of pages that a memory finds, as events for clients: pure functions."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from crawlstream.wire import jsontext
+from pipeline_service.memory.known_page import KnownPage
+from pipeline_service.memory.seen import Seen
+
+_LONGEST_SIGNATURE = 100
+"""Characters of a signature that an event repeats."""
+
+
+class ChangeKind(StrEnum):
+    """What happened to a page."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    GONE = "gone"
+    BACK = "back"
+
+
+class ResultPlace(NamedTuple):
+    """Place of the record that shows a change."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class ChangeEvent(NamedTuple):
+    """Event `page_changed` of one change."""
+
+    key: str
+    """Key of its record, which no other change has."""
+    at: float
+    """Time of the response that shows the change, in epoch seconds."""
+    value: str
+    """JSON."""
+
+
+def change_of(before: KnownPage | None, after: KnownPage) -> ChangeKind | None:
+    """Return what one record has changed; None: nothing that clients are told.
+
+    A page that is there again is back, whether or not its content is another.
+    """
+    if before is None:
+        return ChangeKind.NEW
+    if before.is_gone != after.is_gone:
+        return ChangeKind.GONE if after.is_gone else ChangeKind.BACK
+    return ChangeKind.CHANGED if after.changes > before.changes else None
+
+
+def event_of(
+    memory: str, before: KnownPage | None, after: KnownPage, seen: Seen, place: ResultPlace
+) -> ChangeEvent | None:
+    """Return the event for a change that a record shows; None: it shows none.
+
+    ``memory`` is the name of the pipeline. A memory learns from each page only what is later than
+    what it knows, so page and time are a name that no other change has. The id of the result is
+    none: a page that was requested twice after a crash has one id, and perhaps two contents.
+    """
+    kind = change_of(before, after)
+    if kind is None:
+        return None
+    told = {
+        "event": "page_changed",
+        "appid": after.appid,
+        "memory": memory,
+        "url": after.url,
+        "change": kind,
+        "id": seen.id,
+        "before": None if before is None else _time(before.last_seen),
+        "at": _time(seen.at),
+        "signature": {
+            "from": None if before is None else _shown(before.signature),
+            "to": _shown(after.signature),
+        },
+        "visits": after.visits,
+        "changes": after.changes,
+        "result": place._asdict(),
+        "server_time": int(time.time()),
+    }
+    key = f"{memory}:{seen.key}:{round(seen.at * 1e6)}"
+    return ChangeEvent(key, seen.at, jsontext.dumps(told).decode())
+
+
+def _shown(signature: str | None) -> str | None:
+    return signature if signature is None else signature[:_LONGEST_SIGNATURE]
+
+
+def _time(seconds: float) -> str:
+    at = datetime.fromtimestamp(seconds, UTC)
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,69 @@
+"""Table of the changes that are found and not published yet, written with the memory.
+
+An event enters the table in the transaction that learns the change and moves the position, so there
+is one for each change, and none for what was undone. It leaves the table when Kafka has it. A
+process that dies in between publishes the same bytes again, under the same key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from crawlstream.plugins.sinks import SinkUnavailable
+from pipeline_service.formats.columns import ColumnType
+from pipeline_service.memory.page_changes import ChangeEvent
+from pipeline_service.sinks.sql.database import Database, Transaction, quoted
+
+MOST_WAITING = 100_000
+"""Events that may wait; while there are so many, the memory learns of no more changes."""
+_SUFFIX = "_outbox"
+
+
+class ChangeOutbox:
+    """The events of one memory; every call is part of a transaction."""
+
+    def __init__(self, table: str, memory: str) -> None:
+        """``table`` is that of the memory, ``memory`` the name of its pipeline."""
+        self.memory = memory
+        self._name = quoted(table + _SUFFIX)
+
+    def prepare(self, database: Database, transaction: Transaction) -> None:
+        """Have the table."""
+        text, time = database.types[ColumnType.TEXT], database.types[ColumnType.TIME]
+        transaction.execute(
+            f"create table if not exists {self._name} (key {text} not null, at {time} not null,"
+            f" value {text} not null, primary key (at, key))"
+        )
+
+    def add(self, transaction: Transaction, events: Sequence[ChangeEvent]) -> None:
+        """Have events published. SinkUnavailable: too many wait; nothing is learnt then."""
+        waiting = transaction.execute(
+            f"select count(*) from (select 1 as one from {self._name} limit {MOST_WAITING})"
+            " as waiting"
+        )
+        if int(waiting[0][0]) >= MOST_WAITING:
+            raise SinkUnavailable(
+                f"{MOST_WAITING:,} changes wait to be published: does a process of the pipeline"
+                " run that can write to the topic of events?"
+            )
+        for event in events:
+            transaction.execute(
+                f"insert into {self._name} (key, at, value) values (%s, %s, %s)"
+                " on conflict (at, key) do nothing",
+                (event.key, datetime.fromtimestamp(event.at, UTC), event.value),
+            )
+
+    def oldest(self, transaction: Transaction, most: int) -> Sequence[tuple[str, str]]:
+        """Return key and value of events, those of one page in their order."""
+        found = transaction.execute(
+            f"select key, value from {self._name} order by at, key limit {int(most)}"
+        )
+        return [(str(key), str(value)) for key, value in found]
+
+    def remove(self, transaction: Transaction, keys: Sequence[str]) -> None:
+        """Take events out that are published."""
+        marks = ", ".join(["%s"] * len(keys))
+        transaction.execute(
+            f"delete from {self._name} where key in ({marks}) returning null", tuple(keys)
+        )

@@ -1,0 +1,82 @@
+"""Whose turn it is to publish the changes of a memory, and which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from crawlstream.plugins.sinks import SinkUnavailable
+from pipeline_service.memory.sql.change_outbox import ChangeOutbox
+from pipeline_service.sinks.sql.database import Database, Transaction
+from pipeline_service.sinks.sql.notes import Notebook
+from pipeline_service.sinks.sql.store import SqlStore
+from pipeline_service.spec.config import Pipeline
+
+MOST_AT_ONCE = 500
+TURN_S = 10.0
+"""For so long changes are one process's to publish; then anybody's."""
+_TURN = "changes"
+"""The note of whose turn it is."""
+
+
+class ChangeStore:
+    """The changes of one memory; calls block, one at a time.
+
+    All raise SinkUnavailable; the first one after an error ConfigError as well.
+    """
+
+    def __init__(
+        self, database: Database, memory: SqlStore, outbox: ChangeOutbox, pipeline: Pipeline
+    ) -> None:
+        """``memory`` is that of the pipeline, on the same database."""
+        self._database = database
+        self._memory = memory
+        self._outbox = outbox
+        self._notes = Notebook(pipeline.name, pipeline.edition)
+        self._is_open = False
+        self._has_turn = False
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._is_open = False
+        self._database.close()
+
+    def interrupt(self) -> None:
+        """Make the call in progress fail; from another thread."""
+        self._database.interrupt()
+
+    def claim(self, owner: str) -> Sequence[tuple[str, str]] | None:
+        """Return key and value of changes for ``owner`` to publish now.
+
+        None: no change waits. Empty: another process publishes them.
+        """
+        with self._transaction() as transaction:
+            if not self._outbox.oldest(transaction, 1):
+                if self._has_turn:
+                    self._notes.put(transaction, {_TURN: None})
+                self._has_turn = False
+                return None
+            turn, now = self._notes.lock(transaction, _TURN), transaction.now()
+            if turn.get("by", owner) != owner and now < turn["until"] <= now + TURN_S:
+                return ()
+            self._notes.put_object(transaction, _TURN, {"by": owner, "until": now + TURN_S})
+            self._has_turn = True
+            # Again: who had the turn before may have published some meanwhile.
+            return self._outbox.oldest(transaction, MOST_AT_ONCE)
+
+    def published(self, keys: Sequence[str]) -> None:
+        """Note that Kafka has these changes."""
+        with self._transaction() as transaction:
+            self._outbox.remove(transaction, keys)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Transaction]:
+        if not self._is_open:
+            self._memory.open()
+            self._is_open = True
+        try:
+            with self._database.transaction() as transaction:
+                yield transaction
+        except SinkUnavailable:
+            self._is_open = False
+            raise

@@ -1,0 +1,107 @@
+"""Changes of pages on the topic of events, while pipelines and their database are killed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.stores.postgres import RunningPostgres
+from support.bus.values import values_of
+from support.pipelines.cluster import PipelineCluster
+from support.pipelines.results import record
+from support.waiting import WaitUntil
+
+PAGES = 30
+BEGAN_S = 1_795_251_154
+GROUPS = (b"even", b"odd")
+
+
+class Site:
+    """Pages of which a different third changes from one visit to the next, and all that is said."""
+
+    def __init__(self, cluster: PipelineCluster) -> None:
+        self._cluster = cluster
+        self._visits = 0
+        self.changes: set[tuple[str, str]] = set()
+        """Page and kind of each change."""
+
+    def visit(self) -> None:
+        """Feed the results of all pages, each fifth one twice; those of a page stay in order."""
+        at = self._visits
+        for parity, group in enumerate(GROUPS):
+            values = []
+            for page in range(parity, PAGES, 2):
+                values += [self._result(page, at)] * (2 if page % 5 == 0 else 1)
+                if at == 0 or self._version(page, at) != self._version(page, at - 1):
+                    self.changes.add((_url(page), f"{at:02}"))
+            self._cluster.feed(values, key=group)
+        self._visits += 1
+
+    def _version(self, page: int, at: int) -> int:
+        return (page + at) // 3
+
+    def _result(self, page: int, at: int) -> bytes:
+        body = f"version {self._version(page, at)}".encode()
+        url, seen_at = _url(page), float(BEGAN_S + 60 * at)
+        return record(100 * at + page, url=url, response_url=url, timestamp=seen_at, body=body)
+
+    def told(self) -> Sequence[bytes]:
+        """Each event of the topic that is about a change."""
+        values = values_of(self._cluster.hosts, self._cluster.topics.events)
+        return [value for value in values if b'"page_changed"' in value]
+
+
+def _url(page: int) -> str:
+    return f"http://example.com/{page}"
+
+
+def _change(value: bytes) -> tuple[str, str]:
+    """Page of an event, and the minute of its visit."""
+    event = orjson.loads(value)
+    minute = (int(event["at"][14:16]) - 52) % 60
+    assert event["change"] == ("changed" if minute else "new")
+    return event["url"], f"{minute:02}"
+
+
+async def test_each_change_is_told_once_whoever_dies(
+    kafka_server: RunningServer,
+    redis_server: RunningServer,
+    postgres_server: RunningPostgres,
+    fresh_name: str,
+    tmp_path: Path,
+    wait_until: WaitUntil,
+) -> None:
+    """A pipeline is killed as it writes, before and after it publishes, and then its database.
+
+    What comes again is equal, byte by byte; no change is missing, and none is made up.
+    """
+    cluster = PipelineCluster(kafka_server, redis_server, prefix=fresh_name, home=tmp_path)
+    await cluster.make_topics()
+    url = postgres_server.make_database(fresh_name)
+    sink = f'kind = "pages"\nurl = "{url}"\nsignature = "body"\nchanges = {{events = true}}'
+    cluster.describe_sink(sink)
+    site = Site(cluster)
+    for step in ("after_changes:kill", "in_write:kill:2", "before_changes:kill"):
+        site.visit()
+        with (process := cluster.process(step.partition(":")[0], FAILPOINT=step)).running():
+            assert process.wait() == -signal.SIGKILL
+    site.visit()
+    one, other = cluster.process("one"), cluster.process("other")
+    with one.running(), other.running():
+        before = len(site.told())
+        await wait_until(lambda: len(site.told()) > before, every_s=0.2)
+        postgres_server.signal(signal.SIGKILL)
+        postgres_server.wait()
+        site.visit()
+        postgres_server.start()
+        await wait_until(lambda: len(set(site.told())) >= len(site.changes), every_s=0.5)
+        for process in (one, other):
+            process.signal(signal.SIGTERM)
+            assert process.wait() == 0
+    told = site.told()
+    assert len(told) > len(set(told)), "nothing was published again"
+    assert sorted(map(_change, set(told))) == sorted(site.changes)

@@ -1,0 +1,68 @@
+"""Which steps of a page are changes that clients are told."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import orjson
+import pytest
+
+from pipeline_service.memory.known_page import KnownPage, learn
+from pipeline_service.memory.page_changes import ChangeEvent, ResultPlace, event_of
+from pipeline_service.memory.seen import Seen, Sight
+from pipeline_service.spec.rule import IntervalRule
+
+PLACE = ResultPlace("demo.crawled_firehose", 3, 812)
+
+
+def told(*said: tuple[Sight, str | None]) -> Sequence[ChangeEvent]:
+    """Return the events of a page that is seen so, once an hour."""
+    page: KnownPage | None = None
+    found = []
+    for hour, (sight, signature) in enumerate(said):
+        seen = Seen(
+            key="k",
+            appid="app",
+            url="http://example.com/",
+            domain="example.com",
+            spiderid="link",
+            id="one",  # A page that is requested again after a crash keeps its id.
+            at=hour * 3_600.000001,
+            sight=sight,
+            signature=signature,
+        )
+        before, page = page, learn(page, seen, IntervalRule())
+        if page is not None:
+            found.append(event_of("news", before, page, seen, PLACE))
+    return [each for each in found if each is not None]
+
+
+A, B = (Sight.THERE, "a"), (Sight.THERE, "b")
+SAME, GONE = (Sight.UNMODIFIED, None), (Sight.GONE, None)
+MOVED, FAILED = (Sight.MOVED, None), (Sight.FAILED, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "kinds"),
+    [
+        ([A, A, SAME, FAILED, MOVED, A], "new"),
+        ([A, B, B, A], "new changed changed"),
+        ([A, GONE, A], "new"),
+        ([A, GONE, GONE, GONE, FAILED, GONE], "new gone"),
+        ([A, GONE, GONE, A, B], "new gone back changed"),
+        ([A, GONE, GONE, B], "new gone back"),
+        ([A, GONE, GONE, MOVED, A], "new gone back"),
+        ([SAME, A, B], "new changed"),
+        ([GONE, FAILED, MOVED, A], "new"),
+    ],
+)
+def test_a_step_is_a_change_or_none(said: Sequence[tuple[Sight, str | None]], kinds: str) -> None:
+    """Unmodified, failed and moved pages are none, nor is a first content after a 304."""
+    assert [orjson.loads(event.value)["change"] for event in told(*said)] == kinds.split()
+
+
+def test_no_two_changes_have_one_key() -> None:
+    """Nor do those of a page that was requested twice under one id."""
+    events = told(*itertools.islice(itertools.cycle([A, B, GONE, GONE]), 40))
+    assert len(events) == len({event.key for event in events}) == 30
