@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
+import pytest
 
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.stores.postgres import RunningPostgres
@@ -67,30 +68,36 @@ def _change(value: bytes) -> tuple[str, str]:
     return event["url"], f"{minute:02}"
 
 
+@pytest.fixture
+async def ground(
+    kafka_server: RunningServer, redis_server: RunningServer, fresh_name: str, tmp_path: Path
+) -> PipelineCluster:
+    """Topics and a folder of this test's own."""
+    cluster = PipelineCluster(kafka_server, redis_server, prefix=fresh_name, home=tmp_path)
+    await cluster.make_topics()
+    return cluster
+
+
 async def test_each_change_is_told_once_whoever_dies(
-    kafka_server: RunningServer,
-    redis_server: RunningServer,
+    ground: PipelineCluster,
     postgres_server: RunningPostgres,
     fresh_name: str,
-    tmp_path: Path,
     wait_until: WaitUntil,
 ) -> None:
     """A pipeline is killed as it writes, before and after it publishes, and then its database.
 
     What comes again is equal, byte by byte; no change is missing, and none is made up.
     """
-    cluster = PipelineCluster(kafka_server, redis_server, prefix=fresh_name, home=tmp_path)
-    await cluster.make_topics()
     url = postgres_server.make_database(fresh_name)
     sink = f'kind = "pages"\nurl = "{url}"\nsignature = "body"\nchanges = {{events = true}}'
-    cluster.describe_sink(sink)
-    site = Site(cluster)
+    ground.describe_sink(sink)
+    site = Site(ground)
     for step in ("after_changes:kill", "in_write:kill:2", "before_changes:kill"):
         site.visit()
-        with (process := cluster.process(step.partition(":")[0], FAILPOINT=step)).running():
+        with (process := ground.process(step.partition(":")[0], FAILPOINT=step)).running():
             assert process.wait() == -signal.SIGKILL
     site.visit()
-    one, other = cluster.process("one"), cluster.process("other")
+    one, other = ground.process("one"), ground.process("other")
     with one.running(), other.running():
         before = len(site.told())
         await wait_until(lambda: len(site.told()) > before, every_s=0.2)

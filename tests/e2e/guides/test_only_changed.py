@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,17 @@ class Reader:
         told = [json.loads(line) for line in (await self.runs(*words)).out.splitlines()]
         return {each["url"].removeprefix(self.site.url("")): each for each in told}
 
+    async def published(self) -> Mapping[str, Sequence[str]]:
+        """Return by path the kinds of its changes that are events, in their order."""
+        lines = (await self.types("dump events")).splitlines()
+        events = [json.loads(line) for line in lines if '"page_changed"' in line]
+        kinds: dict[str, list[str]] = {}
+        for event in sorted(events, key=lambda event: str(event["at"])):
+            kinds.setdefault(event["url"].removeprefix(self.site.url("")), []).append(
+                event["change"]
+            )
+        return kinds
+
 
 async def test_the_guide_to_what_has_changed_works(
     cluster: Cluster, tmp_path: Path, wait_until: WaitUntil
@@ -111,6 +122,15 @@ async def test_the_guide_to_what_has_changed_works(
                 return told if {"/p/1", "/p/2", "/p/4"} <= told.keys() else None
 
             told: Mapping[str, Any] = await wait_until(all_told, every_s=6, timeout_s=SLOWLY_S)
+
+            async def all_published() -> bool:
+                return await reader.published() == {
+                    **{path: ["new"] for path in ("/", "/p/3", "/p/4")},
+                    "/p/1": ["new", "changed"],
+                    "/p/2": ["new", "gone"],
+                }
+
+            await wait_until(all_published, every_s=2, timeout_s=SLOWLY_S)
             running.terminate()
             await running.communicate()
         listed = await reader.runs(*reader.words("pages changed shop"), "--since", since)

@@ -141,7 +141,8 @@ class MemoryEffect:
                 repeats.add(row.key)
             elif (after := learn(page, seen, rule)) is not None:
                 self._heard[_outcome(page, after, seen)] += 1
-                steps.append((page, after, seen, row.fields[PLACE]))
+                if self._outbox is not None:
+                    steps.append((page, after, seen, row.fields[PLACE]))
                 known[seen.key] = changed[seen.key] = after
         self._write(transaction, changed)
         self._tell(transaction, steps)
@@ -152,11 +153,10 @@ class MemoryEffect:
 
     def _tell(self, transaction: Transaction, steps: Sequence[tuple[Any, ...]]) -> None:
         """Have the changes among what was learnt published."""
-        if (outbox := self._outbox) is None:
-            return
-        found = [event_of(outbox.memory, *step) for step in steps]
-        if events := [event for event in found if event is not None]:
-            outbox.add(transaction, events)
+        if (outbox := self._outbox) is not None:
+            found = [event_of(outbox.memory, *step) for step in steps]
+            if events := [event for event in found if event is not None]:
+                outbox.add(transaction, events)
 
     def _hasten(self, transaction: Transaction, listed: Sequence[Listed]) -> None:
         """Have pages due at once that have changed since they were seen, as a sitemap says.
