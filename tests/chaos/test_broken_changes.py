@@ -86,7 +86,7 @@ async def test_each_change_is_told_once_whoever_dies(
 ) -> None:
     """A pipeline is killed as it writes, before and after it publishes, and then its database.
 
-    What comes again is equal, byte by byte; no change is missing, and none is made up.
+    Repeated events are equal, byte by byte; no change is missing, and none is made up.
     """
     url = postgres_server.make_database(fresh_name)
     sink = f'kind = "pages"\nurl = "{url}"\nsignature = "body"\nchanges = {{events = true}}'

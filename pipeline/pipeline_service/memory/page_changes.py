@@ -16,7 +16,7 @@ _LONGEST_SIGNATURE = 100
 
 
 class ChangeKind(StrEnum):
-    """What happened to a page."""
+    """Kind of a change."""
 
     NEW = "new"
     CHANGED = "changed"
@@ -32,6 +32,16 @@ class ResultPlace(NamedTuple):
     offset: int
 
 
+class LearntStep(NamedTuple):
+    """One page before and after one record."""
+
+    before: KnownPage | None
+    """None: it was not known."""
+    after: KnownPage
+    seen: Seen
+    place: ResultPlace
+
+
 class ChangeEvent(NamedTuple):
     """Event `page_changed` of one change."""
 
@@ -44,7 +54,7 @@ class ChangeEvent(NamedTuple):
 
 
 def change_of(before: KnownPage | None, after: KnownPage) -> ChangeKind | None:
-    """Return what one record has changed; None: nothing that clients are told.
+    """Return what one record has changed; None: no change that has an event.
 
     A page that is there again is back, whether or not its content is another.
     """
@@ -55,15 +65,14 @@ def change_of(before: KnownPage | None, after: KnownPage) -> ChangeKind | None:
     return ChangeKind.CHANGED if after.changes > before.changes else None
 
 
-def event_of(
-    memory: str, before: KnownPage | None, after: KnownPage, seen: Seen, place: ResultPlace
-) -> ChangeEvent | None:
+def event_of(memory: str, step: LearntStep) -> ChangeEvent | None:
     """Return the event for a change that a record shows; None: it shows none.
 
     ``memory`` is the name of the pipeline. A memory learns from each page only what is later than
     what it knows, so page and time are a name that no other change has. The id of the result is
     none: a page that was requested twice after a crash has one id, and perhaps two contents.
     """
+    before, after, seen, place = step
     kind = change_of(before, after)
     if kind is None:
         return None

@@ -21,7 +21,7 @@ OWN_KEYS = ("url", "table", "migrate", "signature", "mask_digits", "keep", "chan
 _WITHOUT_CLOCK = ("per_day", "base", "power", "min", "bounds")
 """Keys that choose an interval for each page."""
 _LONGEST_TABLE = 56
-"""Characters of the name of a table that has an outbox beside it: PostgreSQL takes 63."""
+"""Characters of the name of a table that has an outbox: PostgreSQL takes 63, with its suffix."""
 _SHORTEST_S, _LONGEST_S = 1.0, 3_650 * DAY_S
 _MOST_A_DAY = 1_000_000_000
 LONGEST_NAME = 33

@@ -83,7 +83,7 @@ def ground(request: pytest.FixtureRequest, tmp_path: Path, fresh_name: str) -> I
 
 
 def page(number: int, hours: float, body: bytes = b"one", url: str = URL) -> bytes:
-    """A result of a page, seen so many hours after the beginning."""
+    """A result of a page, seen that number of hours after the beginning."""
     at = BEGAN + 3_600 * hours
     return record(number, url=url, response_url=url, timestamp=at, body=body)
 
@@ -101,6 +101,7 @@ async def test_each_change_is_an_event_once(ground: Ground) -> None:
         batch = writer.batch_of(first)
         assert await frozen.write(batch, judge(asked, batch), Liveness("write")) == len(first)
     await ground.learn(*reversed(first), partition=1)
+    assert [each["change"] for each in ground.waiting()] == ["new", "changed"]
     new, changed = ground.waiting()
     assert (new["change"], new["before"], new["signature"]["from"]) == ("new", None, None)
     assert new["signature"]["to"] == changed["signature"]["from"]
@@ -125,7 +126,7 @@ async def test_each_change_is_an_event_once(ground: Ground) -> None:
 async def test_one_process_publishes_and_another_takes_over(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same bytes under the same keys, in the order of each page; what is published is gone."""
+    """It publishes equal bytes under equal keys, in the order of each page, and each only once."""
     await ground.learn(page(1, 0), page(2, 1, b"two"), page(3, 2, b"three"))
     first, second = ground.store(), ground.store()
     claim = first.claim("one")
@@ -143,7 +144,7 @@ async def test_one_process_publishes_and_another_takes_over(
     second.published([claim[2][0]])
     assert second.claim("two") is None
     assert first.claim("one") is None
-    # Who has published all gives its turn back: another one does not wait for its end.
+    # A process that has published all returns its turn: another one does not wait for its end.
     await ground.learn(page(4, 3, b"four"))
     assert len(first.claim("one") or ()) == 1
 

@@ -1,4 +1,4 @@
-"""Which steps of a page are changes that clients are told."""
+"""Steps of a page that have an event, and their keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from pipeline_service.memory.known_page import KnownPage, learn
-from pipeline_service.memory.page_changes import ChangeEvent, ResultPlace, event_of
+from pipeline_service.memory.page_changes import ChangeEvent, LearntStep, ResultPlace, event_of
 from pipeline_service.memory.seen import Seen, Sight
 from pipeline_service.spec.rule import IntervalRule
 
@@ -34,7 +34,7 @@ def told(*said: tuple[Sight, str | None]) -> Sequence[ChangeEvent]:
         )
         before, page = page, learn(page, seen, IntervalRule())
         if page is not None:
-            found.append(event_of("news", before, page, seen, PLACE))
+            found.append(event_of("news", LearntStep(before, page, seen, PLACE)))
     return [each for each in found if each is not None]
 
 

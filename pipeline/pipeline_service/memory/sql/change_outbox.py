@@ -16,7 +16,7 @@ from pipeline_service.memory.page_changes import ChangeEvent
 from pipeline_service.sinks.sql.database import Database, Transaction, quoted
 
 MOST_WAITING = 100_000
-"""Events that may wait; while there are so many, the memory learns of no more changes."""
+"""Maximum number of events that wait; then the memory learns nothing until some are published."""
 _SUFFIX = "_outbox"
 
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 from crawlstream.plugins.sinks import Row
 from pipeline_service.formats.columns import ColumnType
 from pipeline_service.memory.known_page import KnownPage, is_news, learn
-from pipeline_service.memory.page_changes import event_of
+from pipeline_service.memory.page_changes import LearntStep, ResultPlace, event_of
 from pipeline_service.memory.seen import Listed, Seen
 from pipeline_service.memory.sql.change_outbox import ChangeOutbox
 from pipeline_service.metrics import note_learnt
@@ -134,7 +134,8 @@ class MemoryEffect:
         said = [(row, cast("Seen", row.fields[SEEN])) for row in rows if SEEN in row.fields]
         known = self._locked(transaction, [seen for _, seen in said])
         changed: dict[str, KnownPage] = {}
-        repeats, steps = set(), []
+        repeats: set[str] = set()
+        steps: list[LearntStep] = []
         for row, seen in said:
             page = known.get(seen.key)
             if not is_news(page, seen):
@@ -142,7 +143,8 @@ class MemoryEffect:
             elif (after := learn(page, seen, rule)) is not None:
                 self._heard[_outcome(page, after, seen)] += 1
                 if self._outbox is not None:
-                    steps.append((page, after, seen, row.fields[PLACE]))
+                    place = cast("ResultPlace", row.fields[PLACE])
+                    steps.append(LearntStep(page, after, seen, place))
                 known[seen.key] = changed[seen.key] = after
         self._write(transaction, changed)
         self._tell(transaction, steps)
@@ -151,10 +153,10 @@ class MemoryEffect:
                 self._hasten(transaction, cast("Sequence[Listed]", row.fields[LISTED]))
         return repeats
 
-    def _tell(self, transaction: Transaction, steps: Sequence[tuple[Any, ...]]) -> None:
+    def _tell(self, transaction: Transaction, steps: Sequence[LearntStep]) -> None:
         """Have the changes among what was learnt published."""
         if (outbox := self._outbox) is not None:
-            found = [event_of(outbox.memory, *step) for step in steps]
+            found = [event_of(outbox.memory, step) for step in steps]
             if events := [event for event in found if event is not None]:
                 outbox.add(transaction, events)
 
