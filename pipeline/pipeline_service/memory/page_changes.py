@@ -33,7 +33,7 @@ class ResultPlace(NamedTuple):
 
 
 class LearntStep(NamedTuple):
-    """One page before and after one record."""
+    """Page before and after one record."""
 
     before: KnownPage | None
     """None: it was not known."""
