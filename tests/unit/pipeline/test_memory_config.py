@@ -175,7 +175,7 @@ def test_the_guide_has_every_key() -> None:
     text = GUIDE.read_text(encoding="utf-8")
     for key in ("per_day", "base", "power", "in_flight", "answer_within", "crawl", "bounds"):
         assert f"| `{key}` |" in text, key
-    for key in ("signature", "mask_digits", "keep", "cron`, `zone"):
+    for key in ("signature", "mask_digits", "keep", "changes", "cron`, `zone"):
         assert f"| `{key}` |" in text, key
 
 
