@@ -79,7 +79,7 @@ async def run(settings: Settings) -> None:
         stack.push_async_callback(service.records.stop)
         stack.push_async_callback(service.extraction.close)
         stack.push_async_callback(service.maps.close)
-        service.pages_replied.on_arrival = service.flights.end
+        service.pages_replied.on_arrival = service.flights.arrived
         wellknown.watch(settings)
         reader = ReplyReader(kafka, service.topics.outbound, service.replies, service.pages_replied)
         heartbeat = Heartbeat(

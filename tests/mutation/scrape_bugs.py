@@ -20,9 +20,15 @@ SCRAPE_BUGS = {
     ),
     "the end of a scrape is not reported": Bug(
         module="rest_service.topics.flights",
-        right="        self.release(flight.partition, flight.ticket)\n",
+        right="        self._ended[flight.partition].append(id_)\n",
         wrong="",
         test="unit/rest/test_scrapes.py::share_a_flight",
+    ),
+    "the end of a scrape of a dead process is not reported": Bug(
+        module="rest_service.topics.flights",
+        right="            self._ended_elsewhere.append(id_)\n",
+        wrong="            pass\n",
+        test="unit/rest/test_scrapes.py::reported_everywhere",
     ),
     "a reply that was given up is kept": Bug(
         module="rest_service.topics.page_replies",

@@ -26,7 +26,7 @@ class Admission(StrEnum):
 
 
 class ScrapeTicket(NamedTuple):
-    """Name of a scrape in progress."""
+    """A scrape that is to be admitted; its id suffices to report its end."""
 
     client: str
     site: str
@@ -68,14 +68,14 @@ class Door:
         self._scripts = scripts
 
     async def enter(
-        self, ticket: ScrapeTicket, bounds: DoorBounds, ended: Sequence[ScrapeTicket] = ()
+        self, ticket: ScrapeTicket, bounds: DoorBounds, ended: Sequence[str] = ()
     ) -> DoorAnswer:
-        """Admit a scrape, and report others that have ended. Take nothing if it is refused."""
+        """Admit a scrape, and report ids of others that have ended. A refused one takes nothing."""
         scrape = [
             *(ticket.site, ticket.client, ticket.id, bounds.share),
             *(int(1000 * bounds.latest_s), int(1000 * bounds.forgotten_s), bounds.most),
         ]
-        answer = await self._scripts.run("door", pack([[*map(list, ended)], scrape]))
+        answer = await self._scripts.run("door", pack([list(ended), scrape]))
         admission, ms, from_ms, date_ms = unpack(answer)
         return DoorAnswer(
             Admission(admission.decode()),
@@ -84,6 +84,6 @@ class Door:
             (date_ms + from_ms) / 1000 if from_ms else 0,
         )
 
-    async def leave(self, ended: Sequence[ScrapeTicket]) -> None:
-        """Report scrapes that have ended."""
-        await self._scripts.run("door", pack([[*map(list, ended)], []]))
+    async def leave(self, ended: Sequence[str]) -> None:
+        """Report the ids of scrapes that have ended, of any process; unknown ones are left out."""
+        await self._scripts.run("door", pack([list(ended), []]))

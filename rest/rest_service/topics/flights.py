@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from crawlstream.errors import CrawlstreamError
 from crawlstream_frontier.partitions.frontiers import Frontiers
-from crawlstream_frontier.scrapes.door import ScrapeTicket
+from crawlstream_frontier.scrapes.scrape_names import comes_until
 from rest_service.topics.recents import RecentKey
 
 REPORTED_EVERY_S = 1.0
 """Seconds between reports of scrapes that have ended, unless others are admitted meanwhile."""
+FORGOTTEN_S = 60
+"""Seconds after its deadline at which the door forgets a scrape."""
 _MOST_UNREPORTED = 1000
-"""Ends that wait for one partition; the door forgets the others at their deadlines."""
+"""Latest ends that wait for one partition; the door forgets earlier ones at their deadlines."""
+
+
+def _latest() -> deque[str]:
+    return deque(maxlen=_MOST_UNREPORTED)
 
 
 @dataclass(slots=True)
@@ -27,7 +33,7 @@ class Flight:
     id: str
     appid: str
     partition: int
-    ticket: ScrapeTicket
+    """Partition of its site."""
     expires: int
     earliest: float
     """Time of its likely start, in epoch seconds."""
@@ -45,7 +51,8 @@ class Flights:
         self._by_id: dict[str, Flight] = {}
         self._by_equal: dict[Hashable, Flight] = {}
         self._beginning: dict[Hashable, asyncio.Future[None]] = {}
-        self._ended: dict[int, list[ScrapeTicket]] = defaultdict(list)
+        self._ended: defaultdict[int, deque[str]] = defaultdict(_latest)
+        self._ended_elsewhere = _latest()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -80,7 +87,7 @@ class Flights:
     def add(self, flight: Flight) -> None:
         """Add a flight, and end those whose reply is overdue."""
         now = time.time()
-        for one in [one for one in self._by_id.values() if one.expires + 60 < now]:
+        for one in [one for one in self._by_id.values() if one.expires + FORGOTTEN_S < now]:
             self.end(one.id)
         self._by_id[flight.id] = flight
         if flight.equal is not None:
@@ -93,22 +100,28 @@ class Flights:
             return None
         if self._by_equal.get(flight.equal) is flight:
             del self._by_equal[flight.equal]
-        self.release(flight.partition, flight.ticket)
+        self._ended[flight.partition].append(id_)
         return flight
 
-    def release(self, partition: int, ticket: ScrapeTicket) -> None:
-        """Note that a scrape which was admitted has ended."""
-        if len(self._ended[partition]) < _MOST_UNREPORTED:
-            self._ended[partition].append(ticket)
+    def arrived(self, id_: str) -> Flight | None:
+        """End the flight of a reply; report that of another process, too, which may be dead."""
+        flight = self.end(id_)
+        if flight is None and time.time() < comes_until(id_) + FORGOTTEN_S:
+            self._ended_elsewhere.append(id_)
+        return flight
 
-    def take_ended(self, partition: int) -> Sequence[ScrapeTicket]:
-        """Return the ends to report to a partition; the caller reports them."""
+    def take_ended(self, partition: int) -> Sequence[str]:
+        """Return the ids to report to a partition as ended; the caller reports them."""
         return self._ended.pop(partition, ())
 
     async def report(self, frontiers: Frontiers) -> None:
         """Report ends, until cancelled; those that a lost call had are left to their deadlines."""
         while True:
             await asyncio.sleep(REPORTED_EVERY_S)
-            for partition in list(self._ended):
+            elsewhere, self._ended_elsewhere = self._ended_elsewhere, _latest()
+            # The partition of a scrape of another process is not known: its page may have been
+            # redirected to another site.
+            for partition in range(len(frontiers)) if elsewhere else list(self._ended):
                 with suppress(CrawlstreamError):
-                    await frontiers[partition].door.leave(self.take_ended(partition))
+                    ended = *self.take_ended(partition), *elsewhere
+                    await frontiers[partition].door.leave(ended)

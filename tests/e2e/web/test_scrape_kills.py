@@ -90,6 +90,35 @@ async def test_crawlers_that_are_killed_leave_the_page_to_others(
         assert site.paths() == ["/gated", "/gated"]
 
 
+async def test_the_scrape_of_a_killed_rest_process_ends_with_its_page(
+    cluster: Cluster, rest: RestProcess, witness: Witness, wait_until: WaitUntil
+) -> None:
+    """Another process returns the page, and its site and client have their places again."""
+    gate = threading.Event()
+
+    def after_the_kill(_visit: SeenRequest) -> Answer:
+        gate.wait(PATIENCE_S)
+        return Answer(b"<p>The sea rises.</p>")
+
+    with site_of({"/gated": after_the_kill}) as (site, host):
+        path = await begin(rest, site.url("/gated", host))
+        assert await wait_until(site.paths)
+        rest.process.kill()
+        async with cluster.redis() as redis:
+
+            async def taken() -> list[bytes]:
+                return [key async for key in redis.scan_iter("*}scrape*kills")]
+
+            assert await taken()
+            gate.set()
+            assert await wait_until(lambda: witness.records("outbound_firehose", uuid=path[11:]))
+
+            async def is_free() -> bool:
+                return not await taken()
+
+            assert await wait_until(is_free, timeout_s=20)
+
+
 async def test_a_kafka_monitor_that_is_killed_admits_each_seed_once(
     cluster: Cluster, rest: RestProcess, witness: Witness
 ) -> None:

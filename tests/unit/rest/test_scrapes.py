@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,17 +12,18 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from crawlstream.errors import InvalidRequest
+from crawlstream.errors import InvalidRequest, RedisUnavailable
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import PageReply, RecordPlace
 from crawlstream.model.request import RequestLimits
-from crawlstream_frontier.scrapes.door import ScrapeTicket
+from crawlstream.tasks import beside
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.scrapes.scrape_names import ScrapeNames, is_scrapes, may_come
 from rest_service.http.access import Client, Role
 from rest_service.http.byte_budget import ByteBudget
 from rest_service.http.envelope import RequestRefused, failure
 from rest_service.service import Service
-from rest_service.topics.flights import Flight, Flights
+from rest_service.topics.flights import REPORTED_EVERY_S, Flight, Flights
 from rest_service.topics.page_replies import PageReplies
 from rest_service.v2.scrapes.scrape_order import PageShape, ScrapeOrder, as_crawl
 from rest_service.v2.scrapes.scrape_routes import page_of
@@ -116,8 +118,7 @@ async def test_the_page_of_another_application_does_not_exist() -> None:
 
 def flight(name: str, equal: object = None) -> Flight:
     """Return a flight to one site."""
-    ticket = ScrapeTicket("me", "example.com", name)
-    return Flight(name, "agents", 0, ticket, int(time.time()) + 120, 0.0, equal=equal)
+    return Flight(name, "agents", 0, int(time.time()) + 120, 0.0, equal=equal)
 
 
 def test_equal_scrapes_share_a_flight_until_its_page_comes() -> None:
@@ -132,8 +133,31 @@ def test_equal_scrapes_share_a_flight_until_its_page_comes() -> None:
     flights.end("1")
     flights.end("1")
     assert flights.join(("same",)) is None
-    assert [ticket.id for ticket in flights.take_ended(0)] == ["1"]
+    assert [*flights.take_ended(0)] == ["1"]
     assert not flights.take_ended(0)
+
+
+async def test_the_end_of_a_scrape_of_another_process_is_reported_everywhere() -> None:
+    """That process may be dead, and the partition is not known; an id that is over is left out."""
+    flights, told = Flights(), list[tuple[int, Sequence[str]]]()
+
+    class Site:
+        def __init__(self, partition: int) -> None:
+            self.door, self._partition = self, partition
+
+        async def leave(self, ended: Sequence[str]) -> None:
+            told.append((self._partition, ended))
+            if self._partition == 0:
+                raise RedisUnavailable
+
+    foreign = NAMES.new(30).id
+    flights.add(flight("1"))
+    for id_ in ("1", foreign, f"2001010000-abcdef-2-{16 * 'a'}"):
+        flights.arrived(id_)
+    frontiers = cast(Frontiers, [Site(0), Site(1)])
+    async with beside(flights.report(frontiers)):
+        await asyncio.sleep(2.5 * REPORTED_EVERY_S)
+    assert told == [(0, ("1", foreign)), (1, (foreign,))]
 
 
 def test_a_flight_whose_reply_was_lost_ends_at_its_deadline() -> None:

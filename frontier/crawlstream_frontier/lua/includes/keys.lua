@@ -135,6 +135,7 @@ K.robots_bytes = P .. 'robots_bytes'
 function K.scrapes(site) return P .. 'scrapes:' .. site end
 function K.scrapes_at(site) return P .. 'scrapes_at:' .. site end
 function K.scrapes_of(client) return P .. 'scrapes_of:' .. client end
+function K.scrape(id) return P .. 'scrape:' .. id end
 function K.guard(domain) return P .. 'g:' .. domain end
 K.guards = P .. 'guards'
 K.guarded = P .. 'guarded'

@@ -19,7 +19,7 @@ from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused
 from rest_service.service import Service
-from rest_service.topics.flights import Flight
+from rest_service.topics.flights import FORGOTTEN_S, Flight
 from rest_service.topics.recents import recent_key
 from rest_service.v2.living import living_spiders
 from rest_service.v2.scrapes.scrape_order import ScrapeOrder, as_crawl
@@ -82,7 +82,7 @@ async def admit(
     bounds = DoorBounds(
         share=service.settings.scrape_share,
         latest_s=min(plan.order.wait or plan.order.deadline, plan.order.deadline),
-        forgotten_s=plan.order.deadline + 60,
+        forgotten_s=plan.order.deadline + FORGOTTEN_S,
         most=most,
     )
     answer = await _admitted(service, bounds, partition=partition, ticket=ticket)
@@ -90,7 +90,7 @@ async def admit(
     asked = recent_key(plan.appid, plan.request.url, plan.order.kind)
     delayed = {"not_before": answer.not_before} if answer.not_before else {}
     seed = jsontext.dumps({**plan.order.seed(plan.appid, name), **delayed})
-    return Flight(name.id, plan.appid, partition, ticket, *times, asked=asked), seed
+    return Flight(name.id, plan.appid, partition, *times, asked=asked), seed
 
 
 async def feed(service: Service, flights: Sequence[Flight], seeds: Sequence[bytes]) -> None:

@@ -132,15 +132,29 @@ async def test_a_client_has_a_bound_of_its_own(bench: Bench) -> None:
     told = [(await ask(bench, n, most=2)).admission for n in range(3)]
     assert told == [Admission.OK, Admission.OK, Admission.TOO_MANY]
     assert (await ask(bench, 3, client="other", most=2)).admission == Admission.OK
-    await bench.frontier.door.leave([ScrapeTicket("me", SITE, "id0")])
+    await bench.frontier.door.leave(["id0"])
     assert (await ask(bench, 4, most=2)).admission == Admission.OK
-    ended = [ScrapeTicket("me", SITE, "id4")]
     ticket = ScrapeTicket("me", SITE, "id5")
     door, bounds = bench.frontier.door, replace(BOUNDS, most=2)
-    assert (await door.enter(ticket, bounds, ended)).admission == Admission.OK
+    assert (await door.enter(ticket, bounds, ["id4"])).admission == Admission.OK
     assert (await ask(bench, 6, most=2)).admission == Admission.TOO_MANY
     await bench.advance(120_001)
     assert (await ask(bench, 7, most=2)).admission == Admission.OK
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_scrape_that_has_ended_leaves_nothing(bench: Bench) -> None:
+    """Its end may be reported by any process, or never: each key has a lifetime."""
+    await bench.rule()
+    for n in range(3):
+        await ask(bench, n)
+    tag = bench.frontier.scripts.keys.tag
+    keys = [f"{tag}scrape:id{n}" for n in range(3)]
+    assert all([0 < await bench.redis.pttl(key) <= 120_000 for key in keys])
+    await bench.frontier.door.leave(["unknown", "id0", "id2", "id0"])
+    assert await bench.redis.exists(*keys) == await bench.redis.exists(keys[1]) == 1
+    for name in (f"scrapes_at:{SITE}", "scrapes_of:me"):
+        assert await bench.redis.zrange(f"{tag}{name}", 0, -1) == [b"id1"]
 
 
 @pytest.mark.usefixtures("still")

@@ -10,7 +10,6 @@ import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import PageReply, RecordPlace
-from crawlstream_frontier.scrapes.door import ScrapeTicket
 from crawlstream_frontier.scrapes.scrape_names import (
     ScrapeKind,
     ScrapeNames,
@@ -84,8 +83,7 @@ def test_a_page_behind_a_redirect_is_found_by_both_urls() -> None:
     kept = PageReplies()
     one = reply()
     asked = recent_key("agents", "https://example.com/", ScrapeKind.PLAIN)
-    ticket = ScrapeTicket("me", "example.com", one.uuid)
-    flight = Flight(one.uuid, "agents", 0, ticket, int(time.time()) + 60, 0.0, asked=asked)
+    flight = Flight(one.uuid, "agents", 0, int(time.time()) + 60, 0.0, asked=asked)
     kept.on_arrival = lambda _: flight
     kept.arrived(one)
     assert kept.recents.find(asked, 0) == kept.recents.find(PLAIN, 0) == one

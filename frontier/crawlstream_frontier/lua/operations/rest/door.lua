@@ -8,14 +8,14 @@
 --   scrape, of which the client's bound knows only one.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {ended, scrape}
---   ended  {client, site, id} of scrapes that have ended
+--   ended  ids of scrapes that have ended; unknown ones are left out
 --   scrape {site, client, id, share, latest ms until its start, ms until it is forgotten, most}; {}: none
 -- Returns: packed {answer, ms, ms, date in epoch ms}
 --   'ok': in how many ms it is likely to start, by the rule too; and in how many ms it may, by its share alone
 --   'busy': after the first ms a call like this one would be admitted
 --   'too_many' of this client; 'blocked': the rule allows nothing; 'unknown': there are no rules yet
 --   '': there is no scrape
--- Cost: about twelve commands, one or two for each spider, and two for each scrape that has ended.
+-- Cost: about thirteen commands, one or two for each spider, and three for each scrape that has ended.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -87,6 +87,22 @@ local function place_of(state, wanted)
   return start - now, may_start - now, math.max(next_at, start) + interval
 end
 
+-- Forget scrapes that have ended.
+local function forget()
+  local keys = {}
+  for i, one in ipairs(ended) do
+    keys[i] = K.scrape(one)
+  end
+  for i, ticket in ipairs(#keys > 0 and redis.call('MGET', unpack(keys)) or keys) do
+    if ticket then
+      local its_client, its_site = unpack(cmsgpack.unpack(ticket))
+      redis.call('DEL', keys[i])
+      redis.call('ZREM', K.scrapes_of(its_client), ended[i])
+      redis.call('ZREM', K.scrapes_at(its_site), ended[i])
+    end
+  end
+end
+
 local function admit()
   if not rules_known then
     return 'unknown', BUSY_MS
@@ -109,13 +125,11 @@ local function admit()
   redis.call('SET', K.scrapes(site), int(next_at), 'PX', int(math.ceil(next_at - now) + KEPT_MS))
   note(K.scrapes_of(client))
   note(K.scrapes_at(site))
+  redis.call('SET', K.scrape(id), cmsgpack.pack({ client, site }), 'PX', int(forgotten_ms))
   return 'ok', start_ms, from_ms
 end
 
-for _, one in ipairs(ended) do
-  redis.call('ZREM', K.scrapes_of(one[1]), one[3])
-  redis.call('ZREM', K.scrapes_at(one[2]), one[3])
-end
+forget()
 local answer, ms, from_ms = '', 0, 0
 if site then
   answer, ms, from_ms = admit()
