@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -33,7 +34,7 @@ from crawlstream.egress.edit import PoolEditor
 from crawlstream.errors import ConfigError, CrawlstreamError, KafkaRefused, RedisUnavailable
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
-from crawlstream.tasks import beside, end
+from crawlstream.tasks import beside, end, wait_until
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_frontier.opening.identity import check_cluster
 from crawlstream_frontier.opening.servers import open_frontiers, shelf_of
@@ -91,7 +92,7 @@ async def run(settings: Settings) -> None:
         )
         helpers = await stack.enter_async_context(
             beside(
-                *(reader.run(), heartbeat.run(), service.sampler.run()),
+                *(reader.run(), heartbeat.run(), service.sampler.run(), _warming(service, reader)),
                 *(service.flights.report(service.frontier), *([tools.run()] if tools else ())),
                 _or_stop(stop, _sending(service, sink)),
                 _or_stop(stop, _looking(service, reader)),
@@ -165,6 +166,15 @@ async def _sending(service: Service, sink: Sink) -> None:
 
 def _rights(service: Service) -> Rights:
     return Rights(reads=[service.topics.outbound], writes=[service.topics.incoming])
+
+
+async def _warming(service: Service, reader: ReplyReader) -> None:
+    """Start a worker as soon as the process is ready, if a client may scrape."""
+    await wait_until(lambda: reader.has_caught_up, timeout_s=math.inf, every_s=_LOOK_SOON_S)
+    keys = service.settings.api_keys
+    if not keys or any(key.role != "read" for key in keys):
+        service.extraction.warm()
+    await asyncio.Event().wait()
 
 
 async def _looking(service: Service, reader: ReplyReader) -> None:

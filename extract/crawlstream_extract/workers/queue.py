@@ -23,6 +23,7 @@ class WorkersBusy(CrawlstreamError):
 class WorkerQueue(Generic[Outcome]):
     """Runs a job for many callers; the dead and the hung are replaced while others work.
 
+    It starts with one worker, which is ready soonest, and with the others when values wait.
     A value that loses its worker is given up at once: its caller waits, and others have to.
     """
 
@@ -38,14 +39,12 @@ class WorkerQueue(Generic[Outcome]):
         self._workers: set[JobWorker[Outcome]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._waiting = 0
+        self._begun = 0
 
     async def open(self) -> None:
-        """Start the workers; ConfigError if the work cannot be made, WorkerLost."""
-        try:
-            await asyncio.gather(*(self._start() for _ in range(self._limits.workers)))
-        except BaseException:
-            await self.close()
-            raise
+        """Start the first worker; ConfigError if the work cannot be made, WorkerLost."""
+        self._begun = 1
+        await self._start()
 
     async def close(self) -> None:
         """End them, and what they have at hand."""
@@ -63,8 +62,12 @@ class WorkerQueue(Generic[Outcome]):
         return await asyncio.shield(serving)
 
     async def _next(self) -> JobWorker[Outcome]:
-        if self._free.empty() and self._waiting >= self._most_waiting:
-            raise WorkersBusy(f"{self._waiting} wait for a worker already")
+        if self._free.empty():
+            if self._waiting >= self._most_waiting:
+                raise WorkersBusy(f"{self._waiting} wait for a worker already")
+            if self._begun < self._limits.workers:
+                self._begun += 1
+                self._task(self._add())
         self._waiting += 1
         try:
             async with asyncio.timeout(self._limits.timeout_s):
@@ -88,9 +91,13 @@ class WorkerQueue(Generic[Outcome]):
         return found
 
     async def _replace(self, worker: JobWorker[Outcome]) -> None:
-        """End a worker, and start another one, until that succeeds."""
+        """End a worker, and start another one."""
         self._workers.discard(worker)
         await worker.close()
+        await self._add()
+
+    async def _add(self) -> None:
+        """Start a worker; try until that succeeds."""
         pauses = Backoff(_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:

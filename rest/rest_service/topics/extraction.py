@@ -1,4 +1,4 @@
-"""The formats of pages, made in worker processes that start with the first scrape."""
+"""The formats of pages, made in worker processes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ log = structlog.get_logger()
 
 
 class Extraction:
-    """Worker processes; a process that scrapes no page has none."""
+    """Worker processes: one, and a second one when pages wait for it."""
 
     def __init__(self) -> None:
         self._queue: WorkerQueue[Extracted] | None = None
         self._opening: asyncio.Task[WorkerQueue[Extracted]] | None = None
 
     def warm(self) -> None:
-        """Start the workers, unless they run: they are ready when the page comes."""
+        """Start the first worker, unless it runs: it is ready when the page comes."""
         if self._opening is None:
             self._opening = asyncio.create_task(self._open(), name="extraction")
             self._opening.add_done_callback(self._opened)

@@ -67,6 +67,16 @@ async def test_each_caller_gets_the_outcome_of_its_page() -> None:
     assert not desk.died
 
 
+async def test_a_second_worker_starts_when_pages_wait_for_the_first() -> None:
+    """Callers that come one after the other need no more than one, which is ready sooner."""
+    async with opened(workers=2) as desk:
+        for n in range(3):
+            await desk.markdown(b"<p>page %d" % n)
+        assert len(workers()) == 1
+        await asyncio.gather(*(desk.markdown(b"<p>x") for _ in range(5)))
+        assert len(workers()) == 2
+
+
 async def test_a_worker_that_is_killed_is_replaced(wait_until: WaitUntil) -> None:
     """Its page has no formats and says why; the next page has."""
     async with opened(workers=1) as desk:
@@ -84,7 +94,7 @@ async def test_a_worker_that_is_killed_is_replaced(wait_until: WaitUntil) -> Non
 
 async def test_a_page_has_its_time() -> None:
     """Then it is given up, and others go on meanwhile."""
-    async with opened(workers=2, timeout_s=1.0) as desk:
+    async with opened(workers=2, timeout_s=3.0) as desk:
         frozen = workers()[0]
         os.kill(frozen.pid, signal.SIGSTOP)
         found = await asyncio.gather(*(desk.markdown(b"<p>x") for _ in range(2)))

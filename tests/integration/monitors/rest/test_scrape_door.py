@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from redis.asyncio import Redis
 
@@ -23,6 +25,9 @@ from support.waiting import WaitUntil
 KEYS = "submit@agents/name=me/scrapes=2:secret-of-me-0123456789,operate:secret-of-all-0123456789"
 ME, ALL = {"X-API-Key": "secret-of-me-0123456789"}, {"X-API-Key": "secret-of-all-0123456789"}
 
+_LOOKED_S = 0.5
+"""Seconds after which a process that is ready has started its worker, if it may."""
+
 
 @pytest.fixture(scope="module")
 def rest(
@@ -38,6 +43,20 @@ async def pretend_crawler(redis: Redis, cluster: MonitorCluster) -> None:
     """Let a heartbeat of a crawler be there for a while."""
     process = Process(kind="crawler", spider="link")
     await Heartbeat(redis, cluster.keys, process, work=lambda: Work(0, 0)).join()
+
+
+def workers(rest: RestProcess) -> list[psutil.Process]:
+    """Return the extraction processes of a service."""
+    children = psutil.Process(rest.process.pid).children()
+    return [one for one in children if "crawlstream_extract.workers.child" in one.cmdline()]
+
+
+async def test_a_worker_is_there_before_the_first_scrape(
+    rest: RestProcess, wait_until: WaitUntil
+) -> None:
+    """A first page does not wait for its start; the second one starts when pages wait."""
+    (worker,) = await wait_until(lambda: workers(rest))
+    assert worker.memory_info().rss < 80 << 20
 
 
 async def test_without_a_crawler_nothing_is_fed(rest: RestProcess) -> None:
@@ -105,6 +124,9 @@ async def test_a_key_reads_the_scrapes_of_its_applications(
 
     assert await wait_until(is_there)
     assert (await rest.get(f"/v2/scrape/{id_}", **ME)).status == 404
-    with running_rest(cluster, tmp_path, CRAWLSTREAM_API_KEYS=KEYS) as fresh:
+    read_only = {"CRAWLSTREAM_API_KEYS": KEYS.replace("operate:", "read:").partition(",")[2]}
+    with running_rest(cluster, tmp_path, **read_only) as fresh:
         found = await fresh.get(f"/v2/scrape/{id_}", **ALL)
         assert (found.data["state"], found.data["reason"]) == ("failed", "dns")
+        await asyncio.sleep(_LOOKED_S)
+        assert not workers(fresh)
