@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
@@ -50,6 +50,8 @@ class Parts:
     fetch_by_proxy: Callable[[Request, Page], Awaitable[Response]]
     """Fetches a page that Scrapy's client cannot (proxies, TLS profiles, browsers), also for
     Scrapy's engine."""
+    sitemaps_of: Callable[[str], Sequence[str] | None]
+    """Sitemaps that robots.txt of a URL's origin names; None: it is not at hand."""
     requests: Callable[[], AsyncIterator[Request]]
     """Requests for Scrapy, one for each page that takes its engine."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from itertools import chain
@@ -113,14 +113,19 @@ def _of_sitemap(url: str, body: bytes) -> SitemapListing:
 
 
 def _of_robots(url: str, body: bytes) -> SitemapListing:
-    text = body[:_MOST_ROBOTS].removeprefix(codecs.BOM_UTF8)
-    found = _SITEMAP.findall(text.replace(b"\r", b"\n"))
-    named = list(dict.fromkeys(each.decode("utf-8", "replace") for each in found))
+    named = named_in(body)
     urls = filter(None, (resolved(url, each) for each in named[:MOST_LISTED]))
     listing = SitemapListing(sitemaps=[SitemapEntry(each) for each in urls])
     if (beyond := len(named) - MOST_LISTED) > 0:
         listing.refused["too_many"] = beyond
     return listing
+
+
+def named_in(robots: bytes) -> Sequence[str]:
+    """Return the different sitemaps that a robots.txt names, as it writes them."""
+    text = robots[:_MOST_ROBOTS].removeprefix(codecs.BOM_UTF8)
+    found = _SITEMAP.findall(text.replace(b"\r", b"\n"))
+    return list(dict.fromkeys(each.decode("utf-8", "replace") for each in found))
 
 
 def _read(reader: _Reader, body: bytes) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.scope import DirectiveUse, Redirects, Scope, scope_fields
+from crawlstream.model.scope import DirectiveUse, Redirects, Scope, SitemapUse, scope_fields
 from crawlstream.model.url import host_of, seed_url
 from crawlstream.model.web.directives import BodyBan
 from crawlstream.model.web.guard_mode import GuardMode
@@ -166,6 +166,15 @@ class RequestOptions:
             ),
         ),
     ] = None
+    sitemaps: Annotated[
+        SitemapUse | None,
+        typer.Option(
+            help=(
+                "Find pages by the sitemaps of the site: also, or only, without following links."
+                " Needs --depth of at least 1."
+            )
+        ),
+    ] = None
     header: Annotated[
         _Texts,
         typer.Option(
@@ -224,6 +233,10 @@ class RequestOptions:
                 "--scope prefix and --allow-regex exclude each other: write the prefix into the"
                 r" expression, such as ^https://example\.com/docs/.*\.html$"
             )
+        if self.sitemaps and not self.depth:
+            raise ConfigError(
+                "--sitemaps needs --depth of at least 1: pages of sitemaps are below the seed"
+            )
         wished = {
             "max_pages": self.max_pages,
             "max_seconds": self.max_time,
@@ -243,6 +256,7 @@ class RequestOptions:
             "drop": self.drop,
             "purpose": self.purpose,
             "guard": self.guard,
+            "sitemaps": self.sitemaps,
             "parameters": _parameters(self.keep_parameter, self.drop_parameter),
             "headers": _pairs("--header", ":", self.header or ()),
             "attrs": _pairs("--attr", "=", self.attr or ()),

@@ -20,6 +20,7 @@ from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.egress.render import lane_of
+from crawlstream.model.scope import SitemapUse
 from crawlstream.model.state import CrawlState
 from crawlstream.tasks import beside
 from crawlstream_cli.common.absent import absence
@@ -203,4 +204,6 @@ def reach(request: Mapping[str, Any]) -> str:
         return "no links are followed (--depth 0)"
     where = ", ".join(request.get("allowed_domains", ()))
     where = where or ("URLs of --allow-regex" if "allow_regex" in request else "any host")
+    if request.get("sitemaps") == SitemapUse.ONLY:
+        return f"pages of sitemaps are fetched, on {where} (--scope); no links are followed"
     return f"links are followed {counted(depth, 'level')} deep, to {where} (--scope)"

@@ -11,6 +11,7 @@ from scrapy.http import Response
 from crawling.links.by_priority import by_priority, change_of
 from crawling.links.by_verdict import by_verdict
 from crawling.links.children import Children, Outlinks
+from crawling.links.sitemap_files import SitemapFiles, follows_links, sitemaps_at
 from crawling.page.page import Page
 from crawling.parts import Parts
 from crawling.quality.parameter_rules import parameter_rules
@@ -37,6 +38,11 @@ class Gathering:
             page.lease.profile.parameters, settings.keep_parameters, settings.drop_parameters
         )
         self._judge = waste.judge_of(page, self._parameters) if waste and page.guard else None
+        self._follows = True
+        if page.lease.profile.sitemaps:
+            self._follows = not self._fetches_pages or follows_links(page)
+            named, most = parts.sitemaps_of(page.lease.entry.url), settings.sitemap_files
+            self._read_on(sitemaps_at(page, response, named, most))
 
     def take(self, each: Any) -> Any:
         """Keep links and requests; anything else comes back, an item for the pipelines."""
@@ -45,8 +51,12 @@ class Gathering:
             page.filtered.update(each.refused)
             if page.keeps_links:
                 page.filtered.update("nofollow" for _ in each.urls)
+            elif not self._follows:
+                page.filtered.update("sitemaps_only" for _ in each.urls)
             else:
                 self._follow(each)
+        elif isinstance(each, SitemapFiles):
+            self._read_on(each)
         elif isinstance(each, Request):
             self._request(each)
         elif each is not None:
@@ -54,6 +64,16 @@ class Gathering:
             self._weigh(each)
             return each
         return None
+
+    def _read_on(self, files: SitemapFiles) -> None:
+        """Add sitemaps, which come before the pages that they list."""
+        page = self._page
+        page.filtered.update(files.refused)
+        if page.keeps_links and page.lease.entry.is_sitemap:
+            page.filtered.update("nofollow" for _ in files.entries)
+            return
+        for entry in files.entries:
+            self._children.add(entry, page.lease.priority)
 
     def _follow(self, links: Outlinks) -> None:
         """Add links; those that a spider without pages keeps for itself are not judged."""
@@ -70,7 +90,7 @@ class Gathering:
         if judge is None:
             self._add(clean, change)
             return
-        is_listed = not self._fetches_pages
+        is_listed = not self._fetches_pages or self._page.lease.entry.is_sitemap
         for is_last, part in by_verdict(clean, self._page, judge, is_listed=is_listed):
             self._add(part, change, is_last=is_last)
         if rules and self._page.guard and (left_out := self._page.guard.left_out):
@@ -89,6 +109,9 @@ class Gathering:
         page, profile = self._page, self._page.lease.profile
         if self._obeys_maxdepth and page.lease.entry.depth >= profile.maxdepth:
             page.filtered["depth"] += 1
+            return
+        if not self._follows:
+            page.filtered["sitemaps_only"] += 1
             return
         change = change_of(page, request.url) if profile.priorities else 0
         if change is not None:

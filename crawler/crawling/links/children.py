@@ -95,6 +95,7 @@ class Children:
         lease, is_guarded = page.lease, page.guard is not None
         self._own = lifted(lease.priority) if is_guarded else lease.priority
         self._lowest = LOWEST if is_guarded else -_FARTHEST
+        self._callback = None if lease.entry.is_sitemap else lease.entry.callback
 
     @property
     def groups(self) -> Sequence[Links]:
@@ -118,7 +119,7 @@ class Children:
         page, entry = self._page, self._page.lease.entry
         priority = self._below(change, is_last=is_last)
         other = self._other(spiderid)
-        adding_to = _encoder(response, entry, None if other else entry.callback)
+        adding_to = _encoder(response, entry, None if other else self._callback)
         seen, harmless = self._seen, self._traps.harmless
         adding: dict[str, tuple[Callable[[str], None], Callable[[str], None]]] = {}
         duplicates = 0
@@ -152,7 +153,7 @@ class Children:
         self.follow(plain, response, spiderid=links.spiderid, change=change, is_last=is_last)
         page, entry, other = self._page, self._page.lease.entry, self._other(links.spiderid)
         priority = self._below(change, is_last=is_last)
-        encode = _version_encoder(response, entry, None if other else entry.callback)
+        encode = _version_encoder(response, entry, None if other else self._callback)
         seen, harmless = self._seen, self._traps.harmless
         adding: dict[str, tuple[Callable[[str], None], Callable[[bytes], None]]] = {}
         for link, version in zip(links.urls, links.versions, strict=True):

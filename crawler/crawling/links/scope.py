@@ -197,8 +197,9 @@ class RedirectRules:
         is_seeds = lease.entry.origin is not None
         if follows == Redirects.ANY or (is_seeds and follows == Redirects.SEEDS):
             return None
+        of_pages = self._of_pages and not lease.entry.is_sitemap
         return rules_for(lease).leaves(
-            lease.entry.url, target, depth=lease.entry.depth, of_pages=self._of_pages
+            lease.entry.url, target, depth=lease.entry.depth, of_pages=of_pages
         )
 
 

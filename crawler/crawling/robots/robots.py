@@ -19,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
 import structlog
 from scrapy import Request
@@ -41,7 +42,7 @@ from crawling.robots.robots_book import (
     note_of,
     place_of,
 )
-from crawling.robots.rules import LIGHT_CHARACTERS, RobotsRules, rules_in
+from crawling.robots.rules import LIGHT_CHARACTERS, RobotsRules, rules_in, sitemaps_in
 from crawling.robots.verdicts import Permission, Rest, Verdict, Verdicts
 from crawlstream.model.crawl import Entry
 from crawlstream.model.url import origin_of
@@ -83,6 +84,7 @@ class Robots:
         self.agent = self._agent = agent
         self._verdicts = Verdicts(outcomes, agent)
         self._known = KnownFiles[RobotsRules]()
+        self.sitemaps_of = partial(sitemaps_in, self._known)
         self._under_way: dict[str, asyncio.Event] = {}
         self._reading, self._judging = asyncio.Lock(), asyncio.Lock()
 

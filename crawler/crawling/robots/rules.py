@@ -8,14 +8,19 @@ URL may have to be looked through once for each rule with a wildcard. A file's
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
 from protego import Protego
 
+from crawling.links.sitemap_files import MOST_NAMED
+from crawling.links.sitemaps import named_in
 from crawling.page.rights import SiteSays
+from crawling.robots.cache import KnownFiles
 from crawling.robots.lines import LineReader, agent_for, kept_apart
 from crawling.robots.words import LONGEST_PAUSE_MS, GroupWords, Words
+from crawlstream.model.url import origin_of
 
 LIGHT_CHARACTERS = 2048
 """Characters that are read at once, in 10 ms at worst; a longer text is read in a thread."""
@@ -39,6 +44,8 @@ class RobotsRules:
     words: Words
     fetched_at: float = 0
     """When the cluster has fetched it, by the monotonic clock of this process."""
+    sitemaps: tuple[str, ...] = ()
+    """Sitemaps that it names, as it writes them: ``MOST_NAMED`` and one more at most."""
 
     @property
     def is_light(self) -> bool:
@@ -69,6 +76,15 @@ class RobotsRules:
         return self.words.of(agent_for(agent))
 
 
+def sitemaps_in(files: KnownFiles[RobotsRules], url: str) -> Sequence[str] | None:
+    """Return the sitemaps that the file of a URL's origin names; None: it is not at hand."""
+    origin = origin_of(url)
+    if origin not in files:
+        return None
+    rules = files[origin]
+    return rules.sitemaps if rules else ()
+
+
 def rules_in(text: bytes, fetched_at: float = 0) -> RobotsRules | None:
     """Return what a file says; None where it says nothing, so that everything is allowed.
 
@@ -80,13 +96,14 @@ def rules_in(text: bytes, fetched_at: float = 0) -> RobotsRules | None:
         log.warning("robots", outcome="too_many_rules", weight=reader.weight)
         reader = LineReader()
         kept = reader.read(b"User-agent: *\nDisallow: /")
-    if not kept and reader.words.is_empty:
+    sitemaps = tuple(named_in(text)[: MOST_NAMED + 1])
+    if not (kept or sitemaps) and reader.words.is_empty:
         return None
     try:
         parsed = Protego.parse(kept)
     except Exception as error:  # noqa: BLE001  whatever a hostile file does to the parser
         log.warning("robots", outcome="unreadable", error=str(error)[:200])
         return None
-    size = max(len(kept), _RULE_CHARACTERS * reader.weight)
+    size = max(len(kept), _RULE_CHARACTERS * reader.weight) + sum(map(len, sitemaps))
     words = _NO_WORDS if reader.words.is_empty else reader.words
-    return RobotsRules(parsed, reader.weight, size, words, fetched_at)
+    return RobotsRules(parsed, reader.weight, size, words, fetched_at, sitemaps)

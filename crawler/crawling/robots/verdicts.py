@@ -13,6 +13,7 @@ from crawling.page.scrapy_request import agent_of
 from crawling.quality.parameter_rules import parameter_rules
 from crawling.response.outcome import Outcomes
 from crawling.response.redirects import moved_to_clean
+from crawling.robots.robots_book import file_of
 from crawling.robots.rules import RobotsRules
 from crawling.robots.words import time_at
 from crawlstream.model.crawl import Entry, Profile
@@ -80,7 +81,9 @@ class Verdicts:
         url, agent = page.lease.entry.url, self.agent_of(page)
         clean = self._cleaned(page, rules) if self._settings.clean_param else url
         says = None if rules.words.is_empty else rules.says_of(url, agent)
-        return Found(rules.allow(url, agent), clean, says)
+        is_its_own = page.lease.entry.is_sitemap and file_of(url) != url
+        is_allowed = is_its_own or rules.allow(url, agent)
+        return Found(is_allowed, clean, says)
 
     def _cleaned(self, page: Page, rules: RobotsRules) -> str:
         """Return the URL of a page without the parameters that do not matter, unless kept."""

@@ -77,14 +77,13 @@ def assemble(
         body_budget=BodyBudget(settings.download_max_bytes),
         slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
     )
-    leases.sites.site_of, leases.machines.groups_of = clients.site_of, clients.groups_of
+    _place(leases, clients, settings)
     leases.spiller = _spiller(clients, settings, publisher, leases=leases, tasks=tasks)
     endings = _completion(clients, settings, leases, publisher, tasks=tasks)
     blacklist, count = _blacklist(clients, settings), _Counting(process, tally, meter)
     signatures, payments = _paying(clients, settings, process, tasks)
-    rules, leases.timeout_s = _redirects(crawler, blacklist), settings.download_timeout
+    routes, rules = _routes(clients, settings, tally), _redirects(crawler, blacklist)
     outcomes = Outcomes(endings, leases, settings, count, payments=payments, redirects=rules)
-    routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting
     robots, screen = _robots(crawler, clients, outcomes, way=way, noting=noting, tasks=tasks)
     sessions = Sessions.of(
@@ -111,6 +110,7 @@ def assemble(
         payments=payments,
         renders=settings.render,
         fetch_by_proxy=way.fetch_by_proxy,
+        sitemaps_of=robots.sitemaps_of,
         requests=source.requests,
     )
     return Assembly(parts, sessions, way, robots, ending.begin)
@@ -161,6 +161,12 @@ def _guarded(
             agent=agent,
         )
     return LeaseGuard(screen, waste, outcomes, neighbours)
+
+
+def _place(leases: Leases, clients: Clients, settings: Settings) -> None:
+    """Set how leases find the site of a URL and the groups of a machine, and their timeout."""
+    leases.sites.site_of, leases.machines.groups_of = clients.site_of, clients.groups_of
+    leases.timeout_s = settings.download_timeout
 
 
 def _completion(

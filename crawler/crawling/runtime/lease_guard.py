@@ -134,7 +134,7 @@ class LeaseGuard:
 
 def _as_listed(page: Page, decision: LinkDecision) -> LinkDecision:
     """Return the decision on a page; one that its site itself may have named is last at most."""
-    if page.lease.crawl.spiderid != _LISTS_PAGES:
+    if page.lease.crawl.spiderid != _LISTS_PAGES and page.lease.profile.sitemaps is None:
         return decision
     is_last = decision.is_last or decision.refused is not None
     return LinkDecision(page.lease.entry.url, is_last=is_last)

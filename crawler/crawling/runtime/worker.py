@@ -56,6 +56,7 @@ SHARED = (
     "scheduler_backlog_blacklist",
     "signature_agent",
     "signature_form",
+    "sitemap_files",
     "tls_profiles",
     "visit_time",
 )

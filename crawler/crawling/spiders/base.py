@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from scrapy import Spider
 from scrapy.http import Headers, Response, TextResponse
 
+from crawling.links.children import Outlinks
+from crawling.links.sitemap_files import listed_by
 from crawling.page.page import Page
 from crawling.page.page_traits import traits_of
 from crawling.page.scrapy_request import page_of
@@ -39,6 +41,15 @@ class ClusterSpider(Spider):
         """Everything that the frontier grants to this worker."""
         async for request in Parts.of(self.crawler).requests():
             yield request
+
+    def crawlstream_sitemap(self, response: Response, **_kwargs: Any) -> Iterator[Any]:
+        """Read a sitemap of a crawl with ``sitemaps``: its record, and what it leads to."""
+        found = listed_by(response, is_whole=INCOMPLETE not in response.flags)
+        yield found.files
+        titles = [one.title for one in found.pages]
+        yield Outlinks([one.url for one in found.pages], texts=titles)
+        links = [(one.url, one.title) for one in found.all]
+        yield self.result(response, links, lastmods=[one.lastmod for one in found.all])
 
     def result(
         self,
@@ -122,9 +133,10 @@ def _body_of(page: Page, response: Response) -> dict[str, Any]:
 
 
 def _statements_of(page: Page, response: Response) -> dict[str, Any]:
-    """Return the fields of a result about what the page says of itself, and its text."""
+    """Return the fields of a result about what the page is, what it says of itself, and its text."""
     traits = traits_of(page, response)
     return {
+        "sitemap": page.lease.entry.is_sitemap,
         "directives": page.directives.texts,
         "rights": page.rights,
         "canonical": traits.canonical,

@@ -8,6 +8,8 @@ from typing import Any
 from scrapy.http import Response
 
 from crawling import ClusterSpider, Outlinks, links_of
+from crawling.links.sitemap_files import follows_links
+from crawling.page.scrapy_request import page_of
 
 
 class LinkSpider(ClusterSpider):
@@ -18,7 +20,7 @@ class LinkSpider(ClusterSpider):
     def parse(self, response: Response, **_kwargs: Any) -> Iterator[Any]:
         """The page's record, and what it leads to unless it is at the last level."""
         links: list[tuple[str, str]] = []
-        if response.meta["curdepth"] < response.meta["maxdepth"]:
+        if response.meta["curdepth"] < response.meta["maxdepth"] and follows_links(page_of(response)):
             links, refused = links_of(response)
             texts = [text for _url, text in links]
             yield Outlinks([url for url, _text in links], refused, texts=texts)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import structlog
 from scrapy.http import Response
 
 from crawling import ClusterSpider, Outlinks
-from crawling.links.scope import LinkRules, rules_for
+from crawling.links.scope import rules_for
+from crawling.links.sitemap_files import allowed, followed
 from crawling.page.scrapy_request import page_of
 from crawling.response.codings import INCOMPLETE
 from crawlstream_extract.sitemaps import SitemapEntry, SitemapListing, listing_of
@@ -42,8 +42,8 @@ class SitemapSpider(ClusterSpider):
             found = listing_of(response.url, response.body, is_whole=is_whole)
             _log_problem(response.url, found)
             rules = rules_for(lease)
-            sitemaps = _allowed(found.sitemaps, rules, found.refused)
-            pages = _followed(found.pages, rules, lease.entry.depth + 1, found.refused)
+            sitemaps = allowed(found.sitemaps, rules, found.refused)
+            pages = followed(found.pages, rules, lease.entry.depth + 1, found.refused)
             versions = [one.lastmod or f"run {lease.run}" for one in sitemaps]
             yield Outlinks([one.url for one in sitemaps], found.refused, versions=versions)
             yield Outlinks(
@@ -67,27 +67,3 @@ def _log_problem(url: str, found: SitemapListing) -> None:
 def _pages_spider(attrs: Any) -> str:
     name = attrs.get(PAGES_SPIDER) if isinstance(attrs, dict) else None
     return name if isinstance(name, str) and name else _PAGES_SPIDER
-
-
-def _allowed(
-    sitemaps: Sequence[SitemapEntry], rules: LinkRules, refused: Counter[str]
-) -> list[SitemapEntry]:
-    """Return those on hosts that the crawl may visit; its other filters are about pages."""
-    kept = [one for one in sitemaps if rules.covers(one.url)]
-    if len(kept) < len(sitemaps):
-        refused["domain"] += len(sitemaps) - len(kept)
-    return kept
-
-
-def _followed(
-    pages: Sequence[SitemapEntry], rules: LinkRules, depth: int, refused: Counter[str]
-) -> list[SitemapEntry]:
-    """Return those that the crawl follows; count the others by reason."""
-    kept = []
-    verdicts = rules.verdicts([(one.url, one.title) for one in pages], depth)
-    for one, verdict in zip(pages, verdicts, strict=True):
-        if verdict is None:
-            kept.append(one)
-        else:
-            refused[verdict] += 1
-    return kept

@@ -10,6 +10,8 @@ from crawlstream.model.web.url_parameters import Parameters
 
 ANSWER_ACCEPTED, ANSWER_PAGE = "accepted", "page"
 """Values of ``answer``."""
+READS_SITEMAP = "crawlstream_sitemap"
+"""Callback of all spiders for sitemaps that a crawl reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Inherited:
     """Value of ``model.web.guard_mode.GuardMode``; None: the operator's setting."""
     parameters: Parameters | None = None
     """Parameters of URLs that links lose, or keep; the operator's are added."""
+    sitemaps: str | None = None
+    """Value of ``model.scope.SitemapUse``; None: pages are found by links alone."""
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``; None: the operator's setting for the domain."""
     tls: str | None = None
@@ -143,6 +147,11 @@ class Entry:
     moved_to: str | None = None
     """Host outside of ``allowed_domains`` to which the seed of the page has moved: links to it
     are allowed on this page and the pages below."""
+
+    @property
+    def is_sitemap(self) -> bool:
+        """Return whether its response is read as a sitemap."""
+        return self.callback == READS_SITEMAP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

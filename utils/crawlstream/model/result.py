@@ -38,6 +38,8 @@ class PageFields:
     """Canonical URL that the page names, if that is not its own; where the waste guard watches."""
     text_signature: Annotated[str | None, "equal for equal text"] = None
     """``t1:`` and 64 bits as hex; None: the page has no text, or the waste guard is off."""
+    sitemap: Annotated[bool, "sitemap of the crawl"] = False
+    """True if it was read as a sitemap of a crawl with ``sitemaps``."""
 
 
 class PageField(NamedTuple):

@@ -42,6 +42,15 @@ class DirectiveUse(StrEnum):
     OBEY = "obey"
 
 
+class SitemapUse(StrEnum):
+    """Use that a crawl makes of the sitemaps of its seeds' sites."""
+
+    ALSO = "also"
+    """Pages are found by them, and by links."""
+    ONLY = "only"
+    """Pages are found by them alone."""
+
+
 class Redirects(StrEnum):
     """Redirects out of the scope that a crawl follows."""
 

@@ -89,6 +89,8 @@ def _lacking(values: Mapping[str, Any]) -> Iterator[str]:
         yield "$.max_price: needs `purse`: without one, nothing is paid"
     if "reserved" in (values.get("drop") or ()) and not values.get("purpose"):
         yield "$.drop: `reserved` needs `purpose`: pages are reserved for a purpose"
+    if values.get("sitemaps") and not values.get("maxdepth"):
+        yield "$.sitemaps: needs a `maxdepth` of at least 1: pages of sitemaps are below the seed"
     if values.get("answer", ANSWER_ACCEPTED) == ANSWER_PAGE:
         if not values.get("uuid"):
             yield "$.answer: `page` needs `uuid`: the reply has it"

@@ -109,6 +109,10 @@ class CrawlingSettings(Section):
     guard_neighbours: bool = Field(default=True, validation_alias=new("GUARD_NEIGHBOURS"))
     """Ask sites for made-up URLs before families of URLs are refused, for crawls whose mode of the
     waste guard is `on`. Without it, paths are never refused. The same for all crawlers."""
+    sitemap_files: int = Field(500, ge=1, le=50_000, validation_alias=new("SITEMAP_FILES"))
+    """Largest number of files that a sitemap of a robots.txt leads a crawl with `"sitemaps"` to,
+    itself included; all sitemaps of a robots.txt lead to twenty times as many. The same for all
+    crawlers."""
     retry_times: int = Field(3, ge=0, le=20)
     """Number of retries after the first attempt at a page."""
     download_timeout: float = Field(10, gt=0)
