@@ -221,6 +221,7 @@ def _wrong_types() -> Iterator[Hostile]:
         ),
         (("purpose",), ("", "ai-train", "SEARCH", 1, True, [], {}, "None")),
         (("guard",), ("", "OFF", "eager", 1, True, [], {}, "None")),
+        (("sitemaps",), ("", "ALSO", "always", 1, True, [], {}, "None")),
         (
             ("parameters",),
             ("a", 1, True, [], ["a"], {"drop": "a"}, {"drop": [1]}, {"off": ["a"]}),

@@ -23,7 +23,7 @@ from crawling.page import referrer as referrers
 from crawling.page.page import Page
 from crawling.page.scrapy_request import InheritedSpider
 from crawlstream.errors import InvalidUrl
-from crawlstream.model.crawl import Entry
+from crawlstream.model.crawl import READS_SITEMAP, Entry
 from crawlstream.model.effects import Links
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.validators import CONDITIONS
@@ -95,7 +95,8 @@ class Children:
         lease, is_guarded = page.lease, page.guard is not None
         self._own = lifted(lease.priority) if is_guarded else lease.priority
         self._lowest = LOWEST if is_guarded else -_FARTHEST
-        self._callback = None if lease.entry.is_sitemap else lease.entry.callback
+        callback = lease.entry.callback
+        self._callback = None if callback == READS_SITEMAP else callback
 
     @property
     def groups(self) -> Sequence[Links]:

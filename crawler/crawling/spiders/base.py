@@ -16,6 +16,7 @@ from crawling.page.scrapy_request import page_of
 from crawling.parts import Parts
 from crawling.response.codings import INCOMPLETE
 from crawlstream.errors import ConfigError
+from crawlstream.model.crawl import READS_SITEMAP
 from crawlstream.model.result import CrawlResult, digest_of
 
 _AS_ASKED: Any = object()
@@ -136,7 +137,7 @@ def _statements_of(page: Page, response: Response) -> dict[str, Any]:
     """Return the fields of a result about what the page is, what it says of itself, and its text."""
     traits = traits_of(page, response)
     return {
-        "sitemap": page.lease.entry.is_sitemap,
+        "sitemap": page.lease.entry.callback == READS_SITEMAP,
         "directives": page.directives.texts,
         "rights": page.rights,
         "canonical": traits.canonical,

@@ -130,6 +130,10 @@ class CrawlArguments(ToolArguments):
     url: Annotated[str, Field(min_length=1, max_length=10_000, description="Where it begins.")]
     max_pages: Annotated[int, Field(ge=1, le=1_000, description="It ends after so many pages.")]
     maxdepth: Annotated[int, Field(ge=0, le=3, description="Levels of links to follow.")] = 1
+    sitemaps: Annotated[
+        Literal["also", "only"] | None,
+        Field(description="Find pages by sitemaps of the site, also or only; `maxdepth` is not 0."),
+    ] = None
     same_site: Annotated[
         bool, Field(description="Follow links to the host of `url` and its subdomains only.")
     ] = True
@@ -218,6 +222,7 @@ async def _crawl(client: V2Client, wanted: CrawlArguments) -> ToolAnswer:
         "max_pages": wanted.max_pages,
         "expires": int(time.time()) + _LONGEST_CRAWL_S,
         **({"allowed_domains": [_host(wanted.url)]} if wanted.same_site else {}),
+        **({"sitemaps": wanted.sitemaps} if wanted.sitemaps else {}),
         **({"render": True} if wanted.render else {}),
     }
     answer = await client.post("/v2/crawls", seed)

@@ -14,7 +14,7 @@ import typer
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import CrawlRequest
-from crawlstream.model.scope import Scope
+from crawlstream.model.scope import Scope, SitemapUse
 from crawlstream.wire.requests import decode
 from crawlstream_cli.app import run
 from crawlstream_cli.crawl import interruption
@@ -72,6 +72,9 @@ def test_every_option_is_a_field_that_the_cluster_takes(typed: Any) -> None:
     assert dict(taken.headers) == {"X-Key": "a: b"}
     assert dict(taken.attrs) == {"team": "a=b", "empty": ""}
     assert (taken.priority, taken.maxdepth, taken.spiderid) == (70, 2, "shop")
+    (request,) = typed(SEED, "--sitemaps", "only", "-d", "1")
+    assert request["sitemaps"] == "only"
+    assert isinstance(decode(orjson.dumps(request)), CrawlRequest)
     (request,) = typed(SEED, "--drop-parameter", "utm_*", "--keep-parameter", "id")
     assert request["parameters"] == {"keep": ["id"], "drop": ["utm_*"]}
     (request,) = typed(SEED, "--prefer", "/a=b=+200", "--prefer", "/c=-30", "--prefer", "/d=drop")
@@ -98,8 +101,9 @@ def test_every_scope_is_taken(scope: Scope, typed: Any) -> None:
             RequestOptions(scope=Scope.PREFIX, allow_regex=["/a"]),
             "--allow-regex exclude each other",
         ),
+        (RequestOptions(sitemaps=SitemapUse.ALSO), "--sitemaps needs --depth of at least 1"),
     ],
-    ids=["header", "prefer", "empty prefer", "attr", "prefix"],
+    ids=["header", "prefer", "empty prefer", "attr", "prefix", "sitemaps"],
 )
 def test_what_cannot_be_meant_is_said_before_anything_is_fed(
     wishes: RequestOptions, sentence: str

@@ -16,7 +16,7 @@ from crawling.spiders.link import LinkSpider
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Record
 from crawlstream.keys import Topics
-from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
+from crawlstream.model.crawl import READS_SITEMAP, CrawlKey, Entry, Lease, Profile
 from crawlstream.model.effects import OutboxRecord, Seed
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.web.priorities import PriorityRule
@@ -145,6 +145,18 @@ def test_a_page_that_comes_back_as_it_was_loses_nothing() -> None:
         assert len(letter["errors"]) == 1
         again = decode_entry(replayed(letter).entry)
         assert (again.method, again.body) == (entry.method, entry.body)
+
+
+@pytest.mark.parametrize("use", ["also", "only"])
+def test_a_replayed_page_does_not_lead_to_all_sitemaps_again(use: str) -> None:
+    """Only a seed does, and a sitemap; where links are not followed, there is no depth below."""
+    profile = Profile(maxdepth=3, sitemaps=use)
+    page = Entry(url="https://shop.com/page", depth=1)
+    again = replayed(letter_of(hold_of(page, profile))).profile
+    assert (again.sitemaps, again.maxdepth) == (None, 2 if use == "also" else 0)
+    for entry in (replace(page, depth=0, origin="in-0-1"), replace(page, callback=READS_SITEMAP)):
+        again = replayed(letter_of(hold_of(entry, profile))).profile
+        assert (again.sitemaps, again.maxdepth) == (use, 3 - entry.depth)
 
 
 def test_priority_rules_hold_below_a_replayed_page() -> None:

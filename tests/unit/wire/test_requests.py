@@ -87,6 +87,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "obey_robots": True,
         "directives": "obey",
         "guard": "watch",
+        "sitemaps": "also",
         "proxy": "de",
         "tls": None,
         "purse": "news",
@@ -134,7 +135,7 @@ def test_a_seed_without_budgets_says_nothing_of_them() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 33
+    assert len(nulls) == 34
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))
@@ -234,6 +235,10 @@ REFUSED = [
     (CRAWL, {"redirects": "none"}),
     (CRAWL, {"directives": "always"}),
     (CRAWL, {"guard": "eager"}),
+    (CRAWL, {"sitemaps": "always", "maxdepth": 1}),
+    (CRAWL, {"sitemaps": True, "maxdepth": 1}),
+    (CRAWL, {"sitemaps": "only"}),
+    (CRAWL, {"sitemaps": "also", "maxdepth": 0}),
     (CRAWL, {"drop": []}),
     (CRAWL, {"drop": ["nosnippet"]}),
     (CRAWL, {"drop": ["noindex", "noindex"]}),

@@ -98,6 +98,7 @@ _PROFILES = st.builds(
     drop=st.sampled_from([None, ("noindex",), ("noindex", "noarchive", "reserved")]),
     purpose=st.sampled_from([None, *Purpose]),
     guard=st.sampled_from([None, *GuardMode]),
+    sitemaps=st.sampled_from([None, "also", "only"]),
     parameters=st.sampled_from([None, Parameters(drop=("a*",)), Parameters(keep=("a", "b"))]),
     proxy=_MAYBE_TEXT,
     tls=_MAYBE_TEXT,

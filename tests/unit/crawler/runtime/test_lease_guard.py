@@ -138,9 +138,10 @@ def test_a_page_of_the_last_band_passes() -> None:
     assert (ends.last, ends.passed, ends.spent) == ([], [page], [page])
 
 
-def test_pages_of_the_sitemap_spider_are_put_last_at_most() -> None:
+def test_pages_of_crawls_by_sitemaps_are_put_last_at_most() -> None:
     """Their site may have named them itself."""
-    ends = _refused()
-    page = _page(crawl=CrawlKey("sitemap", "app", "crawl"))
-    ends.guard().screen([page], ends.passed.append)
-    assert (ends.skipped, [each for each, _ in ends.last]) == ([], [page])
+    listing = {"crawl": CrawlKey("sitemap", "app", "crawl")}
+    for of_lease in (listing, {"profile": Profile(guard="on", sitemaps="also")}):
+        ends, page = _refused(), _page(**of_lease)
+        ends.guard().screen([page], ends.passed.append)
+        assert (ends.skipped, [each for each, _ in ends.last]) == ([], [page])

@@ -262,11 +262,12 @@ async def test_a_crawl_that_a_model_starts_has_an_end() -> None:
     told = {"fed": 1, "crawls": [{"crawlid": "c"}], "warnings": ["No crawler is running."]}
     rest = SmallRest({"/v2/crawls": (202, told)})
     async with rest.client(may_change=True) as client:
-        given = {"url": "https://www.a.example/b", "max_pages": 7}
+        given = {"url": "https://www.a.example/b", "max_pages": 7, "sitemaps": "also"}
         result = await client.call_tool("crawl", given)
     seed = json.loads(rest.requests[0].content)
     assert seed["expires"] > 1_700_000_000
     assert seed["crawlid"].startswith("agent-")
+    assert seed["sitemaps"] == "also"
     assert {name: seed[name] for name in ("appid", "max_pages", "maxdepth", "allowed_domains")} == {
         "appid": "agents",
         "max_pages": 7,

@@ -1,0 +1,174 @@
+"""Sitemaps of a crawl: which files are read, how many at most, and which pages are fetched."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from scrapy import Request
+
+from crawling import ClusterSpider, Outlinks
+from crawling.render.rendering_client import RenderingClient
+from crawling.robots.cache import KnownFiles
+from crawling.robots.rules import RobotsRules, rules_in, sitemaps_in
+from crawling.spiders.link import LinkSpider
+from crawling.testing import CrawledPage, Outlink, crawl_page
+from crawlstream.model.crawl import READS_SITEMAP, Entry
+from crawlstream.model.url import origin_of
+from support.crawler.leases import lease
+
+HERE = "http://a.com/"
+ASKED = {"maxdepth": 3, "sitemaps": "also"}
+
+
+def file(path: str, level: int = 1, files: int = 9) -> Outlink:
+    """A sitemap of a crawl, with its place among all."""
+    meta = {READS_SITEMAP: [level, files]}
+    return Outlink(HERE + path, READS_SITEMAP, meta, depth=0, seed_url=HERE)
+
+
+def index(*urls: str) -> str:
+    """A sitemap index."""
+    listed = "".join(f"<sitemap><loc>{url}</loc></sitemap>" for url in urls)
+    return f"<sitemapindex>{listed}</sitemapindex>"
+
+
+def read(page: Outlink, body: str, spider: type = LinkSpider, **asked: Any) -> CrawledPage:
+    """Have a spider read a sitemap."""
+    found = crawl_page(spider, page, body, request={**ASKED, **asked})
+    assert found.outcome == "done"
+    return found
+
+
+def left_out(found: CrawledPage) -> dict[str, int]:
+    """Return what was left out of a page, by reason."""
+    return {reason: number for reason, number in found.filtered.items() if number}
+
+
+def spread(first: Outlink, body_of: Callable[[Outlink], str]) -> Sequence[Outlink]:
+    """Return all files that one leads to, as a crawl of them all would read them."""
+    known, waiting = [first], deque([first])
+    while waiting:
+        found = read(page := waiting.popleft(), body_of(page)).outlinks
+        known += found
+        waiting += found
+        assert all(each.depth == page.depth for each in found)
+    return known
+
+
+@pytest.mark.parametrize(("width", "number"), [(1, 3), (3, 10), (50, 12)])
+def test_a_file_leads_to_no_more_files_than_its_share(width: int, number: int) -> None:
+    """Whatever they list, on three levels."""
+
+    def body_of(page: Outlink) -> str:
+        return index(*(f"{page.url}/{each}" for each in range(width)))
+
+    files = spread(file("s.xml", files=12), body_of)
+    assert len(files) == number
+    assert max(each.url.count("/") for each in files) <= HERE.count("/") + 2
+
+
+def test_files_beyond_the_share_are_counted() -> None:
+    """So are those of other sites, and those of a file that has no place."""
+    body = index(f"{HERE}1", "http://x.a.com/2", f"{HERE}3", "http://b.example/4")
+    found = read(file("s.xml", files=3), body)
+    assert [each.url for each in found.outlinks] == [f"{HERE}1", "http://x.a.com/2"]
+    assert left_out(found) == {"sitemap_bound": 1, "domain": 1}
+    assert found.results[0]["sitemap"] is True
+    assert len(found.results[0]["links"]) == 2
+    placeless = Outlink(f"{HERE}s.xml", READS_SITEMAP, seed_url=HERE)
+    assert left_out(read(placeless, body)) == {"sitemap_bound": 3, "domain": 1}
+
+
+def test_a_seed_leads_to_the_robots_txt_of_its_origin() -> None:
+    """Where that is not at hand; that leads to the sitemaps that it names, or the usual one."""
+    found = crawl_page(LinkSpider, f"{HERE}deep/page?a=1", "", request=ASKED)
+    (robots,) = found.outlinks
+    assert (robots.url, robots.depth) == (f"{HERE}robots.txt", 0)
+    assert "sitemap" not in found.results[0]
+    text = "Sitemap: /1.xml\nSitemap: http://elsewhere.example/2.xml\nDisallow: /\n"
+    named = read(robots, text).outlinks
+    assert [each.url for each in named] == [f"{HERE}1.xml", "http://elsewhere.example/2.xml"]
+    inside = read(robots, text, allowed_domains=["a.com"])
+    assert (len(inside.outlinks), left_out(inside)) == (1, {"domain": 1})
+    usual = crawl_page(LinkSpider, robots, "", status=404, request=ASKED)
+    assert [each.url for each in usual.outlinks] == [f"{HERE}sitemap.xml"]
+    none = crawl_page(LinkSpider, usual.outlinks[0], "", status=404, request=ASKED)
+    assert (none.outlinks, left_out(none)) == ([], {"no_sitemap": 1})
+
+
+def test_pages_below_a_seed_lead_to_no_sitemaps() -> None:
+    """Nor do crawls that want none."""
+    below = Outlink(f"{HERE}b", seed_url=HERE)
+    assert not crawl_page(LinkSpider, below, "", request=ASKED).outlinks
+    assert not crawl_page(LinkSpider, HERE, "", request={"maxdepth": 3}).outlinks
+
+
+def test_listed_pages_are_pages_of_the_spider() -> None:
+    """One level below, by ``parse``, judged like links; once with and without a lastmod."""
+    urls = [f"{HERE}a", f"{HERE}no", f"{HERE}a", "http://b.example/"]
+    body = "".join(f"<url><loc>{url}</loc><lastmod>2026-11-20</lastmod></url>" for url in urls)
+    asked: dict[str, Any] = {"allowed_domains": ["a.com"], "deny_regex": ["no$"]}
+    found = read(file("s.xml"), f"<urlset>{body}</urlset>", **asked)
+    (page,) = found.outlinks
+    assert (page.url, page.depth, page.callback, dict(page.meta)) == (f"{HERE}a", 1, None, {})
+    assert left_out(found) == {"regex": 1, "domain": 1, "duplicate": 1}
+
+
+class Follower(ClusterSpider):
+    """Follows links in both of the ways that a spider has."""
+
+    name = "follower"
+
+    def parse(self, response: Any, **_kwargs: Any) -> Iterator[Any]:
+        """Yield links, a request and the result."""
+        yield Outlinks([f"{HERE}1", f"{HERE}2"])
+        yield Request(f"{HERE}3", callback=self.parse)
+        yield self.result(response)
+
+
+def test_links_of_pages_are_not_followed_where_only_sitemaps_count() -> None:
+    """Not those of a spider of users either, which reads sitemaps all the same."""
+    only = {**ASKED, "sitemaps": "only"}
+    below = Outlink(f"{HERE}b", seed_url=HERE)
+    found = crawl_page(Follower, below, "", request=only)
+    assert (found.outlinks, left_out(found)) == ([], {"sitemaps_only": 3})
+    assert len(crawl_page(Follower, below, "", request=ASKED).outlinks) == 3
+    found = crawl_page(LinkSpider, below, "<a href=/x>x</a>", request=only)
+    assert (found.outlinks, found.results[0]["links"]) == ([], [])
+    listed = read(file("s.txt"), f"{HERE}a\n{HERE}b\n", Follower, sitemaps="only")
+    assert [each.url for each in listed.outlinks] == [f"{HERE}a", f"{HERE}b"]
+
+
+def test_rules_know_the_sitemaps_of_their_file() -> None:
+    """Those of a file without any rule, too; at most 101 of them, which take memory."""
+    files = KnownFiles[RobotsRules]()
+    assert sitemaps_in(files, f"{HERE}a") is None
+    files.put(origin_of(HERE), None, 60)
+    assert sitemaps_in(files, f"{HERE}a") == ()
+    rules = rules_in(b"Sitemap: /a\r\nsitemap:/b\n Sitemap : /a\n")
+    assert rules is not None
+    assert rules.allow(f"{HERE}x", "anybody")
+    files.put(origin_of(HERE), rules, 60)
+    assert sitemaps_in(files, f"{HERE}a") == ("/a", "/b")
+    many = rules_in(b"".join(b"Sitemap: /%d\n" % number for number in range(1000)))
+    assert many is not None
+    assert (len(many.sitemaps), many.size) == (101, 293)
+
+
+async def test_a_browser_renders_no_sitemaps() -> None:
+    """They are fetched as robots.txt is."""
+
+    class Plain:
+        async def fetch(self, _request: Request, _page: Any) -> str:
+            """Return a mark."""
+            return "plain"
+
+    renderer: Any = SimpleNamespace(leases=None, settings=None, routes=None)
+    client = RenderingClient(renderer, cast("Any", Plain()))
+    entry = Entry(url=f"{HERE}s.xml", callback=READS_SITEMAP)
+    page: Any = SimpleNamespace(lease=lease(entry=entry))
+    assert await client.fetch(Request(entry.url), page) == "plain"
