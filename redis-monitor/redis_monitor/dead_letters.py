@@ -186,10 +186,9 @@ def _as_request(owed: OutboxRecord, lease: Lease) -> bytes:
     if names := lease.profile.parameters:
         fields["parameters"] = parameter_fields(names)
     fields |= request | {"maxdepth": max(lease.profile.maxdepth - lease.entry.depth, 0)}
-    if not (fields["maxdepth"] and (lease.entry.origin or lease.entry.is_sitemap)):
-        # Below the seeds, a page does not lead to sitemaps.
-        if fields.pop("sitemaps") == SitemapUse.ONLY:
-            fields["maxdepth"] = 0
+    leads_to_sitemaps = lease.entry.origin or lease.entry.is_sitemap
+    if not leads_to_sitemaps and fields.pop("sitemaps") == SitemapUse.ONLY:
+        fields["maxdepth"] = 0
     if lease.entry.moved_to and lease.profile.allowed_domains:
         fields["allowed_domains"] = [*lease.profile.allowed_domains, lease.entry.moved_to]
     return jsontext.dumps({name: value for name, value in fields.items() if value is not None})

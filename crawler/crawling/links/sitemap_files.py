@@ -61,7 +61,7 @@ class ListedPages:
     files: SitemapFiles
     pages: Sequence[SitemapEntry] = ()
     sitemaps: Sequence[SitemapEntry] = ()
-    """Those of ``files``."""
+    """Entries of ``files``."""
 
     @property
     def all(self) -> Sequence[SitemapEntry]:
@@ -164,13 +164,14 @@ class _Maker:
         self._response = response
         self._refused = refused
         self.made: list[SitemapEntry] = []
-        """Those that have an entry."""
+        """Sitemaps that have an entry."""
 
     def named(self, sitemaps: Sequence[SitemapEntry], files: int) -> Sequence[Entry]:
         """Return those that a robots.txt names, or else the usual one; ``files``: of all."""
         origin = origin_of(self._lease.entry.url)
         kept = self._allowed(sitemaps or [SitemapEntry(f"{origin}{_USUAL}")])
-        return self._shared(kept, 1, most=min(files, MOST_NAMED), files=files, each=files // _SHARES)
+        most, each = min(files, MOST_NAMED), files // _SHARES
+        return self._shared(kept, 1, most=most, files=files, each=each)
 
     def below(self, sitemaps: Sequence[SitemapEntry], place: SitemapPlace) -> Sequence[Entry]:
         """Return those that an index lists: of its own site only."""

@@ -20,7 +20,8 @@ class LinkSpider(ClusterSpider):
     def parse(self, response: Response, **_kwargs: Any) -> Iterator[Any]:
         """The page's record, and what it leads to unless it is at the last level."""
         links: list[tuple[str, str]] = []
-        if response.meta["curdepth"] < response.meta["maxdepth"] and follows_links(page_of(response)):
+        is_above = response.meta["curdepth"] < response.meta["maxdepth"]
+        if is_above and follows_links(page_of(response)):
             links, refused = links_of(response)
             texts = [text for _url, text in links]
             yield Outlinks([url for url, _text in links], refused, texts=texts)

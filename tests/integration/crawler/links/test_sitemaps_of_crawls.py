@@ -64,7 +64,7 @@ async def crawled(
 async def test_pages_that_only_sitemaps_list_are_all_fetched_once(
     cluster: CrawlerCluster, use: str
 ) -> None:
-    """Those that links lead to as well, too; with ``only`` no link of a page is followed."""
+    """Fetch pages that links lead to as well once; with ``only`` no link of a page is followed."""
     pages = {
         "/robots.txt": robots("/index.xml", "/index.xml"),
         "/index.xml": index("/1.xml", "/2.xml", "/3.xml"),
@@ -150,7 +150,7 @@ async def test_a_crawl_that_ignores_robots_reads_its_sitemaps(cluster: CrawlerCl
 
 
 async def test_sitemaps_move_with_their_seed(cluster: CrawlerCluster) -> None:
-    """Those of the host where the seed leads are read, and a sitemap may move on its own host."""
+    """Read those of the host where the seed leads; a sitemap may move on its own host."""
     pages = {
         "/robots.txt": robots("/old.xml", "http://127.0.0.3:1/far.xml"),
         "/old.xml": Answer(status=301, headers={"Location": "/new.xml"}),

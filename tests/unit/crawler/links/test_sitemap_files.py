@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from scrapy import Request
+from scrapy.http import Response
 
 from crawling import ClusterSpider, Outlinks
 from crawling.render.rendering_client import RenderingClient
@@ -108,7 +109,7 @@ def test_pages_below_a_seed_lead_to_no_sitemaps() -> None:
 
 
 def test_listed_pages_are_pages_of_the_spider() -> None:
-    """One level below, by ``parse``, judged like links; once with and without a lastmod."""
+    """Pages are one level below, by ``parse``, judged like links; once with and without a lastmod."""
     urls = [f"{HERE}a", f"{HERE}no", f"{HERE}a", "http://b.example/"]
     body = "".join(f"<url><loc>{url}</loc><lastmod>2026-11-20</lastmod></url>" for url in urls)
     asked: dict[str, Any] = {"allowed_domains": ["a.com"], "deny_regex": ["no$"]}
@@ -144,7 +145,7 @@ def test_links_of_pages_are_not_followed_where_only_sitemaps_count() -> None:
 
 
 def test_rules_know_the_sitemaps_of_their_file() -> None:
-    """Those of a file without any rule, too; at most 101 of them, which take memory."""
+    """A file without any rule has some, too; at most 101 are kept, and they take memory."""
     files = KnownFiles[RobotsRules]()
     assert sitemaps_in(files, f"{HERE}a") is None
     files.put(origin_of(HERE), None, 60)
@@ -156,19 +157,19 @@ def test_rules_know_the_sitemaps_of_their_file() -> None:
     assert sitemaps_in(files, f"{HERE}a") == ("/a", "/b")
     many = rules_in(b"".join(b"Sitemap: /%d\n" % number for number in range(1000)))
     assert many is not None
-    assert (len(many.sitemaps), many.size) == (101, 293)
+    assert (len(many.sitemaps), many.size) == (101, 294)
 
 
 async def test_a_browser_renders_no_sitemaps() -> None:
     """They are fetched as robots.txt is."""
 
     class Plain:
-        async def fetch(self, _request: Request, _page: Any) -> str:
-            """Return a mark."""
-            return "plain"
+        async def fetch(self, request: Request, _page: Any) -> Response:
+            """Return an empty response."""
+            return Response(request.url)
 
     renderer: Any = SimpleNamespace(leases=None, settings=None, routes=None)
     client = RenderingClient(renderer, cast("Any", Plain()))
     entry = Entry(url=f"{HERE}s.xml", callback=READS_SITEMAP)
     page: Any = SimpleNamespace(lease=lease(entry=entry))
-    assert await client.fetch(Request(entry.url), page) == "plain"
+    assert (await client.fetch(Request(entry.url), page)).url == entry.url
