@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import structlog
 from scrapy.http import Response
 
 from crawling.links.children import referrers_of
 from crawling.links.scope import LinkRules, rules_for
-from crawling.links.sitemaps import SitemapEntry, listing_of
 from crawling.page.page import Page
 from crawling.page.scrapy_request import page_of
 from crawlstream.errors import InvalidUrl
@@ -25,6 +25,7 @@ from crawlstream.model.crawl import READS_SITEMAP, Entry
 from crawlstream.model.scope import SitemapUse
 from crawlstream.model.url import domain_key, host_of, link_url, origin_of
 from crawlstream.model.web.address import resolved
+from crawlstream_extract.sitemaps import SitemapEntry, SitemapListing, listing_of
 
 MOST_NAMED = 100
 """Sitemaps of one robots.txt."""
@@ -35,6 +36,8 @@ _SHARES = 20
 _USUAL = "/sitemap.xml"
 _PLACE = READS_SITEMAP
 """Key in the meta of an entry: its level, and the number of files that it may lead to."""
+
+log = structlog.get_logger()
 
 
 class SitemapPlace(NamedTuple):
@@ -112,6 +115,7 @@ def listed_by(response: Response, *, is_whole: bool) -> ListedPages:
     url = page.lease.entry.url if place.level == 0 else response.url
     body = response.body if is_there else b""
     found = listing_of(url, body, is_whole=is_whole)
+    log_problem(url, found)
     refused.update(found.refused)
     if place.level == 0:
         files = SitemapFiles(maker.named(found.sitemaps, place.files), refused)
@@ -119,6 +123,14 @@ def listed_by(response: Response, *, is_whole: bool) -> ListedPages:
     files = SitemapFiles(maker.below(found.sitemaps, place), refused)
     pages = followed(found.pages, rules_for(page.lease), page.lease.entry.depth + 1, refused)
     return ListedPages(files, pages, maker.made)
+
+
+def log_problem(url: str, found: SitemapListing) -> None:
+    """Log why a file was not read, or not to its end."""
+    if found.why:
+        log.warning("parse", outcome="sitemap_cut", url=url, why=found.why)
+    if found.refused["sitemap_unread"]:
+        log.warning("parse", outcome="sitemap_unread", url=url)
 
 
 def followed(

@@ -15,12 +15,12 @@ import structlog
 from protego import Protego
 
 from crawling.links.sitemap_files import MOST_NAMED
-from crawling.links.sitemaps import named_in
 from crawling.page.rights import SiteSays
 from crawling.robots.cache import KnownFiles
 from crawling.robots.lines import LineReader, agent_for, kept_apart
 from crawling.robots.words import LONGEST_PAUSE_MS, GroupWords, Words
 from crawlstream.model.url import origin_of
+from crawlstream_extract.sitemaps import named_in
 
 LIGHT_CHARACTERS = 2048
 """Characters that are read at once, in 10 ms at worst; a longer text is read in a thread."""

@@ -134,7 +134,7 @@ def _body_of(page: Page, response: Response) -> dict[str, Any]:
 
 
 def _statements_of(page: Page, response: Response) -> dict[str, Any]:
-    """Return the fields of a result about what the page is, what it says of itself, and its text."""
+    """Return the fields of a result about what the page is and says of itself, and its text."""
     traits = traits_of(page, response)
     return {
         "sitemap": page.lease.entry.callback == READS_SITEMAP,

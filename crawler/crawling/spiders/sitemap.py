@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import structlog
 from scrapy.http import Response
 
 from crawling import ClusterSpider, Outlinks
 from crawling.links.scope import rules_for
-from crawling.links.sitemap_files import allowed, followed
+from crawling.links.sitemap_files import allowed, followed, log_problem
 from crawling.page.scrapy_request import page_of
 from crawling.response.codings import INCOMPLETE
-from crawlstream_extract.sitemaps import SitemapEntry, SitemapListing, listing_of
+from crawlstream_extract.sitemaps import SitemapEntry, listing_of
 
 PAGES_SPIDER = "pages_spider"
 """Key in the crawl's ``attrs``: the spider that fetches the pages."""
 _PAGES_SPIDER = "link"
-
-log = structlog.get_logger()
 
 
 class SitemapSpider(ClusterSpider):
@@ -40,7 +37,7 @@ class SitemapSpider(ClusterSpider):
             lease = page_of(response).lease
             is_whole = INCOMPLETE not in response.flags
             found = listing_of(response.url, response.body, is_whole=is_whole)
-            _log_problem(response.url, found)
+            log_problem(response.url, found)
             rules = rules_for(lease)
             sitemaps = allowed(found.sitemaps, rules, found.refused)
             pages = followed(found.pages, rules, lease.entry.depth + 1, found.refused)
@@ -55,13 +52,6 @@ class SitemapSpider(ClusterSpider):
             listed = [*sitemaps, *pages]
         links = [(one.url, one.title) for one in listed]
         yield self.result(response, links, lastmods=[one.lastmod for one in listed])
-
-
-def _log_problem(url: str, found: SitemapListing) -> None:
-    if found.why:
-        log.warning("parse", outcome="sitemap_cut", url=url, why=found.why)
-    if found.refused["sitemap_unread"]:
-        log.warning("parse", outcome="sitemap_unread", url=url)
 
 
 def _pages_spider(attrs: Any) -> str:

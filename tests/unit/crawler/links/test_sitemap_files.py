@@ -109,7 +109,7 @@ def test_pages_below_a_seed_lead_to_no_sitemaps() -> None:
 
 
 def test_listed_pages_are_pages_of_the_spider() -> None:
-    """Pages are one level below, by ``parse``, judged like links; once with and without a lastmod."""
+    """Pages are one level below, by ``parse``, judged like links; each is fetched once."""
     urls = [f"{HERE}a", f"{HERE}no", f"{HERE}a", "http://b.example/"]
     body = "".join(f"<url><loc>{url}</loc><lastmod>2026-11-20</lastmod></url>" for url in urls)
     asked: dict[str, Any] = {"allowed_domains": ["a.com"], "deny_regex": ["no$"]}
