@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import Any
 
 from crawlstream.model.throttle_table import ThrottleRule
-from crawlstream.model.web.throttle_groups import Group
+from crawlstream.model.web.throttle_groups import AddressLimits, Group, Groups
 from support.frontier.bench import KEYS, Worker
 
 
@@ -37,6 +38,11 @@ def check_windows(sends: list[int], rule: ThrottleRule) -> None:
 def group(rule: ThrottleRule, *members: str) -> Group[ThrottleRule]:
     """A group with this rule."""
     return Group(rule=rule, members=members)
+
+
+def by_address(rule: ThrottleRule, *excepted: str) -> Groups[ThrottleRule]:
+    """Only a limit of addresses."""
+    return Groups({}, AddressLimits(rule=rule, excepted=tuple(map(ip_network, excepted))))
 
 
 async def in_gates(redis: Any) -> dict[str, list[str]]:

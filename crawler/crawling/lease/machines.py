@@ -31,13 +31,12 @@ class Machines:
     def count(self, page: Page) -> bool:
         """Return whether the address matters to which a page's request goes."""
         groups = self.groups_of(page.lease.partition)
-        return groups is not None and groups.places != "" and not page.is_lent
+        return groups is not None and groups.places != ""
 
     def covered(self, page: Page, addresses: Sequence[Address]) -> Sequence[Address]:
         """Return those addresses that a page may be requested from; OtherMachine: none of them.
 
-        If none matters, the same object is returned. The request of a page without a lease goes to
-        any.
+        If none matters, the same object is returned.
         """
         lease = page.lease
         groups = self.groups_of(lease.partition)

@@ -23,6 +23,7 @@ from crawling.background import Tasks
 from crawling.failures import TooLarge
 from crawling.lease.expired import GrantExpired
 from crawling.lease.leases import Leases
+from crawling.lease.machines import OtherMachine
 from crawling.page.page import Page
 from crawling.robots.request import robots_request
 from crawling.robots.robots_book import (
@@ -59,8 +60,10 @@ class FrontierCalls(Protocol):
         """The cluster's notes about robots.txt files."""
         ...
 
-    async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
-        """Have the site of a host allow a request."""
+    async def reserve(
+        self, host: str, *, takes_ms: int, within_ms: int, gate: str | None = None
+    ) -> Reservation:
+        """Have the site of a host allow a request; see ``WorkerSession.reserve``."""
         ...
 
 
@@ -114,12 +117,16 @@ class Elsewhere:
 
     async def _buy(self, page: Page, url: str, before: RobotsNote) -> RobotsNote:
         """Have a file fetched as soon as its site allows it."""
-        file, host = file_of(url), host_of(url)
-        if not await self._book.claim(file, before.raw):
+        if not await self._book.claim(file_of(url), before.raw):
             return _PAUSE
-        place = await self._reserve(
-            host, takes_ms=int(_TAKES_S * 1000), within_ms=int(_WITHIN_S * 1000)
-        )
+        return await self._order(page, url, before)
+
+    async def _order(
+        self, page: Page, url: str, before: RobotsNote, gate: str | None = None
+    ) -> RobotsNote:
+        """Reserve the request for a claimed file, and fetch it then; ``gate``: see ``reserve``."""
+        file, takes_ms, within_ms = file_of(url), int(_TAKES_S * 1000), int(_WITHIN_S * 1000)
+        place = await self._reserve(host_of(url), takes_ms=takes_ms, within_ms=within_ms, gate=gate)
         if place.wait_ms < 0:
             note = before if place.wait_ms == -1 else later(before)
             await (self._book.write(file, note) if note.word else self._book.forget(file))
@@ -146,6 +153,7 @@ class Elsewhere:
             page.lease,
             token=token,
             domain=place.site,
+            gate=place.gate,
             partition=place.partition,
             entry=Entry(url=url, salt=token),
             issued_at=time.monotonic(),
@@ -157,6 +165,9 @@ class Elsewhere:
                 note = note_of(await self._fetch(robots_request(url, lent, self._agent)), before)
         except (DownloadCancelledError, TooLarge):
             note = EVERYTHING_FORBIDDEN
+        except OtherMachine:
+            await self._order(page, url, before, lent.located)
+            return
         except GrantExpired:
             await self._book.forget(file)
             return

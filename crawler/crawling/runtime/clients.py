@@ -99,10 +99,12 @@ class Clients:
         """Return the limits that sites have in common, by the rules that a partition grants by."""
         return self.sessions[partition].groups
 
-    async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
+    async def reserve(
+        self, host: str, *, takes_ms: int, within_ms: int, gate: str | None = None
+    ) -> Reservation:
         """Reserve a request to the site of a host; see ``WorkerSession.reserve``."""
         session = self.sessions[self.frontiers.partitions.of(domain_key(host))]
-        return await session.reserve(host, takes_ms=takes_ms, within_ms=within_ms)
+        return await session.reserve(host, takes_ms=takes_ms, within_ms=within_ms, gate=gate)
 
     async def wait_for_redis(self, settings: Settings) -> None:
         """Wait until Redis answers, belongs to this cluster and has the same throttle scope."""

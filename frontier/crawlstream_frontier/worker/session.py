@@ -20,7 +20,7 @@ from crawlstream.model.effects import (
 )
 from crawlstream.model.partitions.messages import LinkOrigin
 from crawlstream.model.throttle_table import ThrottleRule
-from crawlstream.model.web.throttle_groups import Groups
+from crawlstream.model.web.throttle_groups import GATE, Groups
 from crawlstream_frontier.codec.exchange import (
     ExchangeAnswer,
     pack_release,
@@ -52,6 +52,8 @@ class Reservation(NamedTuple):
     """Time until it may be sent; -1: not soon, -2: the site is blocked or paused."""
     redis_epoch: int
     """Epoch of the grant; a Redis of another epoch may not know it."""
+    gate: str
+    """Gate that it uses; empty: none."""
 
 
 class WorkerSession:
@@ -156,18 +158,24 @@ class WorkerSession:
         """Return the limits that sites have in common, by the same rules; None: there are none."""
         return self._sites.groups
 
-    async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
+    async def reserve(
+        self, host: str, *, takes_ms: int, within_ms: int, gate: str | None = None
+    ) -> Reservation:
         """Reserve the next request to the site of a host, for a request without a lease.
 
-        It may be sent at the returned time, and must be over ``takes_ms`` later.
+        It may be sent at the returned time, and must be over ``takes_ms`` later. ``gate`` is the
+        right one, if the request before was not sent because it had used another one.
         """
         site, spider = self._sites.site_of(host), encode_id(self._spiderid)
-        told = await self._scripts.run("reserve", spider, self._group, site, takes_ms, within_ms)
-        wait_ms, redis_epoch, sites_version = unpack(told)
+        located = "" if gate is None else gate or GATE
+        told = await self._scripts.run(
+            "reserve", spider, self._group, site, takes_ms, within_ms, located
+        )
+        wait_ms, redis_epoch, sites_version, used = unpack(told)
         await self._sites.follow(sites_version)
         if self._sites.site_of(host) != site:
             wait_ms = min(wait_ms, -1)
-        return Reservation(site, self.partition, wait_ms, redis_epoch)
+        return Reservation(site, self.partition, wait_ms, redis_epoch, used.decode())
 
     def _caller(self, want: int = 0) -> list[object]:
         """Return the first arguments of every exchange."""

@@ -78,6 +78,36 @@ async def test_a_machine_of_many_names_gets_no_more_than_its_network_may(
         check_windows(times[host], replace(per_address, window_s=0.998))
 
 
+async def test_a_robots_txt_of_another_site_counts_on_its_machine(
+    cluster: CrawlerCluster, site: CrawlerSite, redis: Redis, wait_until: WaitUntil
+) -> None:
+    """Waits for the limit of its network, which is used up, though no page there is known."""
+    unknown, redirecting = "127.0.0.1", "127.0.1.1"
+    to = {"Location": site.url("/robots.txt", host=unknown)}
+    site.pages |= {f"{redirecting}/robots.txt": Answer(status=302, headers=to), "/": page()}
+
+    async def limit_to(hits: int) -> None:
+        rule = replace(WIDE_OPEN, hits=hits, window_s=3_600)
+        net = Group(rule=rule, networks=(ip_network("127.0.0.0/24"),))
+        await cluster.set_rules(WIDE_OPEN, {}, groups=Groups({"net": net}))
+
+    def visited() -> list[str]:
+        return [visit.path for visit in site.visits if visit.host == unknown]
+
+    async def is_looked_up() -> bool:
+        gate = await redis.hget(f"{FrontierKeys().tag}located", unknown)
+        return gate == b"=net" or bool(visited())
+
+    await limit_to(2)
+    with cluster.worker(ROBOTSTXT_OBEY="true"):
+        crawl = await cluster.feed(site.url("/", host=redirecting))
+        await wait_until(is_looked_up, timeout_s=30)
+        assert visited() == []
+        await limit_to(3)
+        state = await cluster.end_of(crawl, timeout_s=60)
+    assert (state.done, visited()) == (1, ["/robots.txt"])
+
+
 async def test_nobody_comes_before_a_site_wants_it(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:

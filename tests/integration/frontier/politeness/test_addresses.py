@@ -18,16 +18,19 @@ from redis_monitor import metrics
 from redis_monitor.cluster_metrics import note_gates
 from support.frontier.bench import WIDE_OPEN, Bench, Worker, url_of
 from support.monitors import published
-from support.windows import bursts, check_windows, gate_keys, group, in_gates, spaced
+from support.windows import (
+    bursts,
+    by_address,
+    check_windows,
+    gate_keys,
+    group,
+    in_gates,
+    spaced,
+)
 
 pytest_plugins = ["support.frontier.fixtures"]
 
 AT_HOME = "192.0.2.1"
-
-
-def by_address(rule: ThrottleRule, *excepted: str) -> Groups[ThrottleRule]:
-    """Only a limit of addresses."""
-    return Groups({}, AddressLimits(rule=rule, excepted=tuple(map(ip_network, excepted))))
 
 
 class Machine:

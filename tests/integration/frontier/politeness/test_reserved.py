@@ -6,9 +6,11 @@ import time
 
 import pytest
 
-from crawlstream.model.effects import Release, SentRequest
+from crawlstream.model.effects import UNSENT, Release, SentRequest
 from crawlstream.model.throttle_table import Reaction, SiteReaction, ThrottleRule
+from crawlstream_frontier.worker.session import Reservation
 from support.frontier.bench import WIDE_OPEN, Bench
+from support.windows import bursts, by_address
 
 pytest_plugins = ["support.frontier.fixtures"]
 
@@ -20,6 +22,12 @@ async def wait_ms(bench: Bench, host: str = "a", within_ms: int = 15_000) -> int
     """How long a reserved request has to wait; -1 and -2 as ``reserve`` answers them."""
     session = bench.worker.session
     return (await session.reserve(host, takes_ms=TAKES_MS, within_ms=within_ms)).wait_ms
+
+
+async def reserve(bench: Bench, gate: str | None = None) -> Reservation:
+    """Reserve a request; ``gate`` is the one where the request before was not sent."""
+    session = bench.worker.session
+    return await session.reserve("a", takes_ms=TAKES_MS, within_ms=15_000, gate=gate)
 
 
 async def due_ms(bench: Bench) -> int:
@@ -136,3 +144,32 @@ async def test_a_site_that_may_not_be_asked_gives_none(bench: Bench) -> None:
 async def test_without_rules_no_request_is_reserved(unruled: Bench) -> None:
     """Nothing is sent before the rules are known."""
     assert await wait_ms(unruled) == -1
+
+
+@pytest.mark.usefixtures("still")
+async def test_it_counts_at_the_address_of_its_site(bench: Bench) -> None:
+    """Once a worker has looked there, it waits as pages do; nothing was sent before."""
+    await bench.rule(WIDE_OPEN, groups=by_address(bursts(1, 20)))
+    gate = "=@192.0.2.1"
+    assert (await reserve(bench)).gate == ""
+    assert (await reserve(bench, gate)).wait_ms == -1
+    await bench.advance(TAKES_MS)
+    place = await reserve(bench)
+    assert (place.wait_ms, place.gate) == (0, gate)
+    await bench.feed.seeds("b/1")
+    (lease,) = await bench.worker.lease()
+    released = [Release(token=lease.token, sent_ms=UNSENT, gate=gate)]
+    assert not (await bench.worker.exchange(releases=released, want=5)).leases
+    await bench.advance(TAKES_MS)
+    assert 19_900 < await due_ms(bench) <= 20_001
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_site_that_moves_on_gives_no_more_for_it(bench: Bench) -> None:
+    """Gives one a minute, from the second address on."""
+    await bench.rule(WIDE_OPEN, groups=by_address(WIDE_OPEN))
+    assert (await reserve(bench)).wait_ms == 0
+    for gate, wait in (("=@192.0.2.1", 0), ("=@192.0.2.2", -1), ("", -1)):
+        await reserve(bench, gate)
+        await bench.advance(TAKES_MS)
+        assert (await reserve(bench)).wait_ms == wait

@@ -88,11 +88,3 @@ def test_a_grant_that_was_used_stays_used() -> None:
     leases.release(page)
     (release,) = leases.of(0).take_report().releases
     assert (release.gate, release.sent_ms) == ("=@192.0.2.2", 1)
-
-
-def test_a_request_without_a_lease_goes_anywhere() -> None:
-    """Such a request is reserved, not leased."""
-    leases = leases_with(GROUPS)
-    page = page_of(leases, "")
-    page.is_lent = True
-    assert leases.machines.covered(page, [HOME]) == [HOME]

@@ -3,11 +3,13 @@
 --   that another site redirects to.
 -- Guarantee: it counts as sent at the end of its time, and nothing is granted until then. So it can exceed
 --   neither the window nor the concurrency, whatever its outcome. A site gives one per PAUSE_MS, so that a
---   site which redirects to it cannot block its own pages.
+--   site which redirects to it cannot block its own pages; one more after the first that was not sent
+--   because the site has a gate by its address.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 spider, 2 egress group, '' for none, 3 site, 4 ms that the request takes at most, 5 ms within
---   which it must be allowed.
--- Returns: packed {ms until it may be sent|-1|-2, life, version of the sites|''}
+--   which it must be allowed, 6 gate of the site by its address, '=' for none, if the request before was not
+--   sent; else ''.
+-- Returns: packed {ms until it may be sent|-1|-2, life, version of the sites|'', gate that is used|''}
 --   -1: retry later; -2: the site is blocked or paused
 -- Cost: about ten commands.
 --- include: clock
@@ -48,7 +50,14 @@ local function reserve(state, at, ms)
   changed_states[state.key] = state
 end
 
-local V, site = view_of(ARGV[1], ARGV[2]), ARGV[3]
+local V, site, located = view_of(ARGV[1], ARGV[2]), ARGV[3], ARGV[6]
+if gates and located ~= '' then
+  if not gates.of({ site })[1] then
+    redis.call('UNLINK', K.robots(site))
+  end
+  gates.locate(site, located == '=' and '' or located)
+end
+local gate = gates and gates.of({ site })[1]
 
 local function reserved()
   if not V or not rules_known or redis.call('EXISTS', K.robots(site)) == 1 then
@@ -57,7 +66,6 @@ local function reserved()
   local keys = keys_of(V, { site })
   local states = load_states(keys)
   join_rules({ site }, states)
-  local gate = gates and gates.of({ site })[1]
   states[2] = gate and gates.states(V, { gate })[1] or nil
   local at = now
   for _, state in ipairs(states) do
@@ -77,4 +85,4 @@ end
 
 local answer = reserved()
 finish()
-return cmsgpack.pack({ answer, life, sites or '' })
+return cmsgpack.pack({ answer, life, sites or '', gate or '' })
