@@ -1,13 +1,17 @@
-"""Rules in a word, the referee of windows, and the gates of groups."""
+"""Rules in a word, the referee of windows, gates, and machines with many domains."""
 
 from __future__ import annotations
 
-from ipaddress import ip_network
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import ip_address, ip_network
 from typing import Any
 
+from crawlstream.model.crawl import Lease
+from crawlstream.model.effects import UNSENT, Release, SentRequest
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.web.throttle_groups import AddressLimits, Group, Groups
-from support.frontier.bench import KEYS, Worker
+from support.frontier.bench import KEYS, Bench, Worker
 
 
 def spaced(hits: int, window_s: float, concurrency: int = 100) -> ThrottleRule:
@@ -58,3 +62,51 @@ async def gate_keys(redis: Any) -> list[str]:
     """All keys that gates have while domains wait in them."""
     found = [name.decode().removeprefix(KEYS.tag) for name in await redis.keys(f"{KEYS.tag}*")]
     return [name for name in found if name.startswith(("a:", "gates:"))]
+
+
+AT_HOME = "192.0.2.1"
+
+
+class Machine:
+    """A worker of sites that are at these addresses, and the log of each machine.
+
+    Times are of the frontier clock, if ``clock`` is none other.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        worker: Worker,
+        places: Mapping[str, str],
+        clock: Callable[[], Awaitable[int]] | None = None,
+    ) -> None:
+        self.clock = clock or bench.clock
+        self.worker = worker
+        self.places = places
+        self.log: dict[str, list[int]] = defaultdict(list)
+        self.moved = 0
+
+    async def fetch(self, want: int) -> list[Lease]:
+        """Lease, give back what used another gate, and request the others."""
+        leases = [*await self.worker.lease(want)]
+        groups = self.worker.session.groups
+        assert groups is not None
+        gate_of = {
+            one.token: groups.gate_at(one.domain, ip_address(self.places[one.domain]))
+            for one in leases
+        }
+        wrong = [
+            Release(token=one.token, sent_ms=UNSENT, gate=gate_of[one.token])
+            for one in leases
+            if one.gate != gate_of[one.token]
+        ]
+        self.moved += len(wrong)
+        gone = {release.token for release in wrong}
+        sent = [one for one in leases if one.token not in gone]
+        now = await self.clock()
+        for one in sent:
+            self.log[self.places[one.domain]].append(now)
+        reports = [SentRequest(one.token, 0, received=True) for one in sent]
+        await self.worker.exchange(releases=wrong, sent=reports)
+        await self.worker.settle(*sent, sent_ms=0)
+        return sent

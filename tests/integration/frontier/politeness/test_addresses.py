@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from random import Random
@@ -11,14 +9,15 @@ from random import Random
 import pytest
 
 from crawlstream.model.crawl import Lease
-from crawlstream.model.effects import UNSENT, Release, SentRequest
-from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.web.throttle_groups import AddressLimits, Groups
 from redis_monitor import metrics
 from redis_monitor.cluster_metrics import note_gates
-from support.frontier.bench import WIDE_OPEN, Bench, Worker, url_of
+from support.frontier.bench import KEYS, WIDE_OPEN, Bench, url_of
+from support.frontier.lua import planted
 from support.monitors import published
 from support.windows import (
+    AT_HOME,
+    Machine,
     bursts,
     by_address,
     check_windows,
@@ -29,44 +28,6 @@ from support.windows import (
 )
 
 pytest_plugins = ["support.frontier.fixtures"]
-
-AT_HOME = "192.0.2.1"
-
-
-class Machine:
-    """A worker of sites that are at these addresses, and the log of each machine."""
-
-    def __init__(self, bench: Bench, worker: Worker, places: Mapping[str, str]) -> None:
-        self.bench = bench
-        self.worker = worker
-        self.places = places
-        self.log: dict[str, list[int]] = defaultdict(list)
-        self.moved = 0
-
-    async def fetch(self, want: int) -> list[Lease]:
-        """Lease, give back what used another gate, and request the others."""
-        leases = [*await self.worker.lease(want)]
-        groups = self.worker.session.groups
-        assert groups is not None
-        gate_of = {
-            one.token: groups.gate_at(one.domain, ip_address(self.places[one.domain]))
-            for one in leases
-        }
-        wrong = [
-            Release(token=one.token, sent_ms=UNSENT, gate=gate_of[one.token])
-            for one in leases
-            if one.gate != gate_of[one.token]
-        ]
-        self.moved += len(wrong)
-        gone = {release.token for release in wrong}
-        sent = [one for one in leases if one.token not in gone]
-        now = await self.bench.clock()
-        for one in sent:
-            self.log[self.places[one.domain]].append(now)
-        reports = [SentRequest(one.token, 0, received=True) for one in sent]
-        await self.worker.exchange(releases=wrong, sent=reports)
-        await self.worker.settle(*sent, sent_ms=0)
-        return sent
 
 
 @pytest.mark.usefixtures("still")
@@ -166,6 +127,58 @@ async def test_networks_that_change_are_looked_at_again(bench: Bench) -> None:
     await bench.rule(WIDE_OPEN)
     await bench.tend()
     assert await gate_keys(bench.redis) == []
+
+
+LIMIT = bursts(5, 1)
+
+
+async def crawl_machine(bench: Bench) -> Machine:
+    """Fetch two pages of each of thirty domains on one machine, at most :data:`LIMIT`."""
+    await bench.rule(WIDE_OPEN, groups=by_address(LIMIT))
+    names = [f"shop{n}.example" for n in range(30)]
+    await bench.feed.seeds(*(f"{name}/{n}" for name in names for n in range(2)))
+    machine = Machine(bench, bench.worker, dict.fromkeys(names, AT_HOME))
+    done: list[Lease] = []
+    for _ in range(100):
+        done += await machine.fetch(50)
+        await bench.advance(200)
+    assert {url_of(one) for one in done} == {f"{name}/{n}" for name in names for n in range(2)}
+    assert len(done) == 60
+    check_windows(machine.log[AT_HOME], LIMIT)
+    return machine
+
+
+BUGS = {
+    "addresses have no rule": (
+        "ruled[i] = sub(names[i], 1, 2) == ADDRESSES and ADDRESSES or names[i]",
+        "ruled[i] = names[i]",
+    ),
+    "where a domain was found is not kept": (
+        "redis.call('HSET', K.located, domain, gate)",
+        "assert(gate)",
+    ),
+    "a domain may have more than its machine has left": (
+        "return gate and gate.left < allowed and gate.left or allowed",
+        "return gate and allowed or allowed",
+    ),
+}
+
+
+@pytest.mark.usefixtures("still")
+@pytest.mark.parametrize(("right", "wrong"), BUGS.values(), ids=BUGS)
+async def test_a_bug_is_found(bench: Bench, right: str, wrong: str) -> None:
+    """By the log of the machine, or by pages that do not come."""
+    with planted(right, wrong), pytest.raises(AssertionError):
+        await crawl_machine(bench)
+
+
+@pytest.mark.usefixtures("still")
+async def test_forgotten_addresses_cost_leases(bench: Bench) -> None:
+    """Five of thirty are known at a time; the others are given back again, and none is lost."""
+    with planted("= 4000, 100000, 61", "= 4000, 5, 61"):
+        machine = await crawl_machine(bench)
+    assert machine.moved > 30
+    assert await bench.redis.hlen(f"{KEYS.tag}located") == 5
 
 
 async def lose(bench: Bench, machine: Machine) -> None:
