@@ -1,7 +1,8 @@
 """Crawls during a script of sites with a family of URLs that the waste guard has refused.
 
 The crawlers know that only after they have found the links, so these wait in the frontier and are
-skipped when they are leased.
+skipped when they are leased. Of another family, which is put last, a crawler asks for a made-up
+neighbour with the grant of a page, which it gives back; it may die in between.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from zlib import crc32
 
 from crawlstream.tasks import wait_until
 from crawlstream_chaos.facts.facts import FedCrawl, has_ended
@@ -29,9 +31,11 @@ from crawlstream_frontier.waste.packing import pack, serial_of
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.worker.sketch_store import SketchWrite
 
-_FAMILY = "?sort"
-_REFUSED, _PLAIN = 60, 8
-"""Pages of a site: those of the refused family, and others."""
+_FAMILY, _LAST_FAMILY = "?sort", "/days/#"
+_REFUSED, _PLAIN, _LAST = 60, 8, 12
+"""Pages of a site: those of the refused family, others, and those of the family that is last."""
+_FAR = 7_007
+"""Numbers of made-up neighbours are not smaller."""
 _MOST = 6
 """Crawls over the seconds of a round."""
 _FEED_EVERY_S = 2.0
@@ -67,13 +71,18 @@ def _site() -> Iterator[CrawlerSite]:
     pages = {path: page(text=f"the page {path}") for path in plain}
     refused = [f"/list/{n}?sort=up" for n in range(_REFUSED)]
     pages |= {path: page(text="the same list") for path in refused}
-    with serving({"/": page(*refused, *plain), **pages}) as site:
+    days = [f"/days/{n}" for n in range(_LAST)]
+    # No page links to the far ones, and they are there.
+    far = [f"/days/{n * 1000 + _FAR}" for n in range(_LAST)]
+    pages |= {path: page(text="no events") for path in (*days, *far)}
+    with serving({"/": page(*refused, *plain, *days), **pages}) as site:
         yield site
 
 
 def _crawl_of(round_: Round, site: CrawlerSite, host: str) -> FedCrawl:
-    urls = {site.url(path, host) for path in site.pages}
-    may_be_skipped = frozenset(url for url in urls if "?" in url)
+    linked = [path for path in site.pages if not _is_made_up(path)]
+    urls = {site.url(path, host) for path in linked}
+    may_be_skipped = frozenset(url for url in urls if "?" in url or "/days/" in url)
     return FedCrawl(
         crawlid=f"{round_.name}-skips-{host}-{site.port}",
         delivered=dict.fromkeys(urls - may_be_skipped, 200),
@@ -81,11 +90,18 @@ def _crawl_of(round_: Round, site: CrawlerSite, host: str) -> FedCrawl:
     )
 
 
+def _is_made_up(path: str) -> bool:
+    return path.startswith("/days/") and int(path.rpartition("/")[2]) >= _FAR
+
+
 async def _plant(frontiers: Frontiers, host: str) -> None:
-    """Store a sketch by which the family is refused."""
+    """Store a sketch by which a family is refused, and another one wants a neighbour."""
     family = Family(key=family_hash(_FAMILY), counts=YieldCounts(), state=FamilyState.REFUSED)
+    counts = YieldCounts(pages=600, heavy=600)
+    last = Family(key=family_hash(_LAST_FAMILY), counts=counts, state=FamilyState.LAST)
     sketch = Sketch()
-    sketch.pages, sketch.families = 1_000, FamilyTable([family])
+    sketch.main, sketch.pages = crc32(host.encode()) & 0xFFFF, 1_000
+    sketch.families = FamilyTable([family, last])
     # As if the crawl itself had refused it just now: it would try again what others have refused.
     sketch.changed = int(time.time()) + 3600
     store = frontiers.of(host).sketches
