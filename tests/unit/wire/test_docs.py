@@ -87,8 +87,9 @@ def test_the_page_has_every_refusal() -> None:
 def test_the_examples_are_accepted() -> None:
     """Every request on the page is one, of the kind it stands under."""
     blocks = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    kinds = [type(decode(block.encode())).__name__ for block in blocks[:-1]]
+    kinds = [type(decode(block.encode())).__name__ for block in blocks[:-2]]
     assert kinds == [
         *("CrawlRequest", "ActionRequest", "ScheduleRequest", "StatsRequest", "ZookeeperRequest")
     ]
-    assert orjson.loads(blocks[-1])["status_msg"] == "OK"
+    assert orjson.loads(blocks[-2])["status_msg"] == "OK"
+    assert orjson.loads(blocks[-1])["event"] == "page_changed"
