@@ -128,6 +128,8 @@ def _budgets(reply: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
     for name, told in reply.get("budgets", {}).items():
         show = size if name == "max_bytes" else "{:.0%}".format
         yield "budget", f"{name}: {show(told['spent'])} of {show(told['budget'])}"
+    for name, domains in reply.get("spent_domains", {}).items():
+        yield "budget", f"{name}: spent by {counted(domains, 'domain')}"
     if reply["state"] in {"running", "paused"} and reply.get("expires"):
         yield "ends", until(int(reply["expires"]), now=now).removeprefix("until ")
 

@@ -22,6 +22,24 @@ from crawlstream_cli.crawl.budget_texts import bytes_of
 
 _Texts = list[str] | None
 
+_DomainBytes = Annotated[
+    int | None,
+    typer.Option(
+        parser=bytes_of,
+        metavar="BYTES",
+        help="Most bytes of pages per domain: 50M. Then no more of its pages are fetched.",
+    ),
+]
+_DomainFailedShare = Annotated[
+    float | None,
+    typer.Option(
+        min=0.05,
+        max=1,
+        metavar="SHARE",
+        help="Leave a domain at this share of failed pages, from 100 of its pages on.",
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOptions:
@@ -50,6 +68,8 @@ class RequestOptions:
             help="End the crawl at this share of failed pages, from 100 pages on: 0.5 is half.",
         ),
     ] = None
+    domain_max_bytes: _DomainBytes = None
+    domain_max_failed_share: _DomainFailedShare = None
     max_time: Annotated[
         int | None,
         typer.Option(
@@ -242,6 +262,8 @@ class RequestOptions:
             "max_seconds": self.max_time,
             "max_bytes": self.max_bytes,
             "max_failed_share": self.max_failed_share,
+            "domain_max_bytes": self.domain_max_bytes,
+            "domain_max_failed_share": self.domain_max_failed_share,
             "priority": self.priority,
             "proxy": self.proxy,
             "tls": self.tls,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -29,6 +30,14 @@ _MOST_BYTES = 128 * 1024
 log = structlog.get_logger()
 
 
+class _Why(NamedTuple):
+    """Why pages are skipped, as their event says it; texts that do not apply are empty."""
+
+    reason: str
+    family: str
+    by: str
+
+
 class Skipping:
     """Ends leased pages without a request, as *skipped*.
 
@@ -42,40 +51,44 @@ class Skipping:
         self._answers = PageAnswers(publisher)
         self._tasks = tasks
 
-    def skip_soon(self, pages: Iterable[Page], *, reason: str, family: str) -> None:
+    def skip_soon(
+        self, pages: Iterable[Page], *, reason: str, family: str = "", by: str = ""
+    ) -> None:
         """Skip pages in a task of its own; see ``skip``."""
-        self._tasks.spawn(self.skip(pages, reason=reason, family=family))
+        self._tasks.spawn(self.skip(pages, reason=reason, family=family, by=by))
 
-    async def skip(self, pages: Iterable[Page], *, reason: str, family: str) -> None:
+    async def skip(
+        self, pages: Iterable[Page], *, reason: str, family: str = "", by: str = ""
+    ) -> None:
         """End pages of any crawls and sites, whose requests have not set out.
 
-        ``family`` is the name of their family of URLs, safe to show. Pages that have ended
-        meanwhile, or are leased by another worker, stay as they are. GivenUp: the worker is to
-        end and Kafka takes nothing; the pages stay open.
+        ``family`` is the name of their family of URLs, safe to show; ``by`` the budget that their
+        domain has spent. Pages that have ended meanwhile, or are leased by another worker, stay as
+        they are. GivenUp: the worker is to end and Kafka takes nothing; the pages stay open.
         """
         for some in _events(pages):
-            await self._skip(some, reason, family)
+            await self._skip(some, _Why(reason, family, by))
 
-    async def _skip(self, pages: Sequence[Page], reason: str, family: str) -> None:
+    async def _skip(self, pages: Sequence[Page], why: _Why) -> None:
         try:
-            await self._publisher.skipped(_event_of(pages, reason, family))
+            await self._publisher.skipped(_event_of(pages, why))
         except RecordTooLarge:
             if len(pages) == 1:
                 raise
             half = len(pages) // 2
-            await self._skip(pages[:half], reason, family)
-            await self._skip(pages[half:], reason, family)
+            await self._skip(pages[:half], why)
+            await self._skip(pages[half:], why)
             return
         failpoint("after_publish")
         site = pages[0].lease.domain
-        log.info(
-            "settle", outcome="skipped", reason=reason, family=family, site=site, pages=len(pages)
-        )
+        told = {name: text for name, text in why._asdict().items() if text}
+        log.info("settle", outcome="skipped", **told, site=site, pages=len(pages))
         for page in pages:
             if page.is_asked_for:
                 await self._answers.fail(page, "skipped")
-            page.guard = GuardNotes(families=Counter({(reason, family): 1}))
-            self._leases.settle(page, Outcome.SKIPPED, reason)
+            if why.family:
+                page.guard = GuardNotes(families=Counter({(why.reason, why.family): 1}))
+            self._leases.settle(page, Outcome.SKIPPED, why.reason)
 
 
 def _events(pages: Iterable[Page]) -> Iterator[Sequence[Page]]:
@@ -101,14 +114,15 @@ def _site_of(page: Page) -> str:
     return domain_key(host_of(page.lease.entry.url))
 
 
-def _event_of(pages: Sequence[Page], reason: str, family: str) -> PagesSkipped:
+def _event_of(pages: Sequence[Page], why: _Why) -> PagesSkipped:
     lease = pages[0].lease
     return PagesSkipped(
         crawl=lease.crawl,
         run=lease.run,
         server_time=int(time.time()),
-        reason=reason,
-        family=family,
+        reason=why.reason,
+        family=why.family,
+        by=why.by,
         site=_site_of(pages[0]),
         pages=[SkippedPage(page.id, page.lease.entry.url) for page in pages],
         firing=lease.firing,

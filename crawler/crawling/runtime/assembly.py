@@ -34,6 +34,7 @@ from crawling.robots.rights_files import RightsFiles
 from crawling.robots.robots import Robots
 from crawling.robots.screen import Screening
 from crawling.runtime.clients import Clients
+from crawling.runtime.domain_budgets import DomainBudgets
 from crawling.runtime.lease_guard import LeaseGuard
 from crawling.runtime.neighbours import Neighbours
 from crawling.runtime.request_source import RequestSource
@@ -145,10 +146,10 @@ def _guarded(
     way: Way,
     noting: Callable[[Page], AbstractContextManager[None]],
 ) -> Screening:
-    """Return what screens pages by the verdicts of the waste guard, too."""
+    """Return what screens pages by budgets of their domains and the waste guard, too."""
     waste, agent = outcomes.endings.waste, robots.agent
     if waste is None:
-        return screen
+        return DomainBudgets(screen, outcomes.endings.skipping)
     neighbours = None
     if outcomes.settings.guard_neighbours:
         neighbours = Neighbours(
@@ -160,7 +161,8 @@ def _guarded(
             noting=noting,
             agent=agent,
         )
-    return LeaseGuard(screen, waste, outcomes, neighbours)
+    guard = LeaseGuard(screen, waste, outcomes, neighbours)
+    return DomainBudgets(guard, outcomes.endings.skipping)
 
 
 def _place(leases: Leases, clients: Clients, settings: Settings) -> None:

@@ -63,7 +63,13 @@ def _has_led_on(page: Page) -> bool:
     A family that leads to nothing in this crawl may lead to new pages in others.
     """
     entry, profile = page.lease.entry, page.lease.profile
-    is_limited = profile.max_pages or profile.domain_max_pages or profile.parameters
+    is_limited = (
+        profile.max_pages
+        or profile.domain_max_pages
+        or profile.domain_max_bytes
+        or profile.domain_max_failed_share
+        or profile.parameters
+    )
     return (
         page.guard is not None
         and not is_limited

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import structlog
 
-from crawlstream.model.crawl import CrawlKey, Lease, Profile
+from crawlstream.model.crawl import CrawlKey, FiringKey, Lease, Profile
 from crawlstream.model.effects import Release, Requeue, SentRequest, Settle
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
 from crawlstream.model.web.throttle_groups import GATE
@@ -18,7 +18,7 @@ from crawlstream_frontier.codec.entries import (
     profile_from,
     split_entry,
 )
-from crawlstream_frontier.codec.links import Inheritance
+from crawlstream_frontier.codec.links import Inheritance, Metered, domain_of, metered_of
 from crawlstream_frontier.codec.schedules import firing_from
 from crawlstream_frontier.codec.values import crawl_from, mapping, none_as, unpack
 
@@ -58,6 +58,8 @@ class ExchangeAnswer(NamedTuple):
     date_ms: int
     gentle: Sequence[bytes] = ()
     """Domains of the leases whose rules are gentle."""
+    spent: Sequence[Any] = ()
+    """Number of the crawl, domain and budget, of domains that have spent one."""
 
     @classmethod
     def unpack(cls, packed: object) -> Self:
@@ -73,16 +75,22 @@ class LeaseResult(NamedTuple):
     """Inheritance of the children of each lease, by token."""
 
 
-def pack_ends(settles: Iterable[Settle]) -> list[object]:
-    """Pack settles without links: lists of tokens, sends and bytes by outcome and reason."""
-    groups: dict[tuple[str, str], tuple[list[str], list[int], list[int]]] = {}
-    for settle in settles:
-        kind = (settle.outcome.value, next(iter(settle.refused), settle.reason))
+def pack_ends(settles: Iterable[tuple[Settle, Metered | None]]) -> list[object]:
+    """Pack settles without links: lists of tokens, sends and bytes by outcome and reason.
+
+    Those of domains with budgets are also apart by these.
+    """
+    groups: dict[tuple[str, str, Metered | None], tuple[list[str], list[int], list[int]]] = {}
+    for settle, metered in settles:
+        kind = (settle.outcome.value, next(iter(settle.refused), settle.reason), metered)
         tokens, sent, sizes = groups.setdefault(kind, ([], [], []))
         tokens.append(settle.token)
         sent.append(none_as(settle.sent_ms))
         sizes.append(settle.body_bytes)
-    return [[*kind, *columns] for kind, columns in groups.items()]
+    return [
+        [*kind, *columns, *([metered] if metered else ())]
+        for (*kind, metered), columns in groups.items()
+    ]
 
 
 def unpack_leases(
@@ -94,12 +102,10 @@ def unpack_leases(
     reports on its lease, so it is revoked, and another worker may be able to read the entry.
     """
     lots = list(zip(answer.lots[::2], answer.lots[1::2], strict=True))
-    runs = {
-        c: (crawl_from(name), run, bool(recovered), firing_from(occasion))
-        for c, (name, run, recovered, occasion, *_) in mapping(answer.crawls).items()
-    }
+    runs = _runs_in(answer)
     packed, known = mapping(answer.profiles), dict[bytes, Profile]()
     origins, gentle = _Origins(answer, spiderid), frozenset(answer.gentle)
+    spent = _spent_in(answer)
     leases, inherited = [], {}
     for place, lot, domain, entry in zip(*[iter(answer.granted)] * 4, strict=True):
         c, priority = lots[lot - 1]
@@ -117,6 +123,7 @@ def unpack_leases(
         inherited[token] = Inheritance(
             *(c, run, number, profile.domain_max_pages, profile.max_pages),
             origins.of(c, where, crawl, profile),
+            metered_of(profile, kept.url),
         )
         leases.append(
             Lease(
@@ -135,9 +142,26 @@ def unpack_leases(
                 is_gentle=site in gentle,
                 gate=(at + gate).decode(),
                 is_marked=is_marked(entry),
+                spent_budget=spent.get((c, domain_of(kept.url)), "") if spent else "",
             )
         )
     return LeaseResult(leases, inherited)
+
+
+def _runs_in(
+    answer: ExchangeAnswer,
+) -> Mapping[bytes, tuple[CrawlKey, int, bool, FiringKey | None]]:
+    """Return crawl, run, whether it began again, and latest firing, by number of the crawl."""
+    return {
+        c: (crawl_from(name), run, bool(recovered), firing_from(occasion))
+        for c, (name, run, recovered, occasion, *_) in mapping(answer.crawls).items()
+    }
+
+
+def _spent_in(answer: ExchangeAnswer) -> Mapping[tuple[bytes, str], str]:
+    """Return the spent budgets by number of the crawl and domain."""
+    listed = zip(*[iter(answer.spent)] * 3, strict=True)
+    return {(c, domain.decode()): budget.decode() for c, domain, budget in listed}
 
 
 class _Origins:

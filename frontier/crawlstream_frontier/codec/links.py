@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from crawlstream.errors import InvalidUrl
 from crawlstream.keys import encode_id
+from crawlstream.model.crawl import Profile
 from crawlstream.model.effects import Links
 from crawlstream.model.partitions.messages import LinkOrigin
+from crawlstream.model.url import domain_key, host_of
 
 LINKS_PER_CALL = 1_000
 """Maximum of links in one script; keeps the longest call near 5 ms."""
@@ -23,6 +26,28 @@ Group = tuple[Lot, object, Sequence[object], Sequence[object]]
 """Links of one lot and domain: their fingerprints and their entries, in parallel."""
 
 
+Metered = tuple[str, int, float]
+"""Domain whose pages have budgets: its name, most bytes and share of failed pages, 0 for none."""
+
+
+def metered_of(profile: Profile, url: str) -> Metered | None:
+    """Return domain and budgets that the end of a page counts for; None: it has none."""
+    if not (profile.domain_max_bytes or profile.domain_max_failed_share):
+        return None
+    domain = domain_of(url)
+    if not domain:
+        return None
+    return domain, profile.domain_max_bytes or 0, profile.domain_max_failed_share or 0
+
+
+def domain_of(url: str) -> str:
+    """Return the domain of a page, by which it is deduplicated; "" for an invalid URL."""
+    try:
+        return domain_key(host_of(url))
+    except InvalidUrl:
+        return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Inheritance:
     """Values that the children of a held page inherit: crawl, run, profile number, page limits."""
@@ -35,6 +60,8 @@ class Inheritance:
     max_pages: int | None
     origin: LinkOrigin | None = None
     """Origin of children in other partitions; None with one partition."""
+    metered: Metered | None = None
+    """Domain and budgets that the end of the page itself counts for."""
 
     def with_headers(self, links: Iterable[Links], own_spider: str) -> Iterator[Group]:
         """Yield groups of children, each entry with its header."""

@@ -19,6 +19,7 @@ REASONS = {
     "dropped": "d",
     "reserved": "r",
     "refused": "w",
+    "spent_domains": "b",
 }
 """Letters of the counters by reason of a crawl record."""
 ANSWERS = "a"
@@ -131,5 +132,6 @@ def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> 
         filtered_by_reason=by_reason(fields, "z"),
         charged=by_reason(fields, "p"),
         refused_by_family=by_reason(fields, "w"),
+        spent_domains=by_reason(fields, "b"),
         domains=domains,
     )

@@ -214,7 +214,7 @@ class _Moving:
         items = [
             (
                 *(domain.name, True, domain.counted, self._slab(context, domain.slab)),
-                *(domain.own, _flat(domain.queues, numbers)),
+                *(domain.own, _flat(domain.queues, numbers), domain.used),
             )
             for domain in domains
         ]

@@ -28,9 +28,8 @@ _KEPT_BY_COORDINATOR = (
 )
 """Further fields of a crawl in its coordinator; the first three with the place of their seed."""
 _SLAB_IS_FULL = b"32"
-_HAS_BUDGETS, _BEGAN_AGAIN_WITH_BUDGETS = b"2", b"3"
-_BEGAN_AGAIN = (b"1", _BEGAN_AGAIN_WITH_BUDGETS)
-"""Marks of a ledger, as of ``includes/budgets.lua``."""
+_HAS_BUDGETS = 2
+"""Mark of a ledger, as of ``includes/budgets.lua``."""
 _PROFILE_OF = b"#"
 
 Positions = dict[bytes, int]
@@ -114,8 +113,7 @@ class MovedCrawl:
             own |= {name: context.ledger[name] for name in _CARRIED if name in context.ledger}
         own |= self._said()
         if own.get(b"budgets", b"0 0") != b"0 0" and self.is_open:
-            began_again = own.get(b"recovered") in _BEGAN_AGAIN
-            own[b"recovered"] = _BEGAN_AGAIN_WITH_BUDGETS if began_again else _HAS_BUDGETS
+            own[b"recovered"] = b"%d" % (int(own.get(b"recovered", 0)) | _HAS_BUDGETS)
         if self.top is not None:
             own[b"top"] = b"%d" % self.top
         if self.paused_until is not None:

@@ -88,6 +88,8 @@ class Domain:
     """Number of its own sets; the first is ``own``."""
     own: Sequence[bytes]
     queues: Sequence[MovedQueue] = field(default_factory=list)
+    used: bytes = b""
+    """Bytes and pages that count for its budgets: text of ``includes/domain_budgets.lua``."""
 
 
 class Unloading:
@@ -144,7 +146,7 @@ class Unloading:
         """Yield the domains of a crawl; a domain may occur twice."""
         own_spider = context.name.partition(b":")[0]
         async for part in self._scan("domains", context.c, own_spider):
-            yield [_domain(*each) for each in part]
+            yield [_domain(each) for each in part]
 
     async def sizes(self, context: CrawlPart) -> AsyncIterator[Sequence[int]]:
         """Yield the number of own fingerprints of domains; a domain may occur twice."""
@@ -232,7 +234,8 @@ def _fields(flat: Sequence[bytes]) -> Fields:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _domain(name: bytes, record: bytes, own: Sequence[bytes], queues: Sequence[Any]) -> Domain:
+def _domain(listed: Sequence[Any]) -> Domain:
+    name, record, own, queues, used = listed
     counted, slab, size, _ = record.split(b" ", 3)
     sets = 1 if int(size) <= _OWN_SPLIT_FROM else ceil(int(size) / _OWN_PER_SET)
     return Domain(
@@ -242,4 +245,5 @@ def _domain(name: bytes, record: bytes, own: Sequence[bytes], queues: Sequence[A
         sets=sets,
         own=own,
         queues=[MovedQueue(*queue) for queue in queues],
+        used=used,
     )

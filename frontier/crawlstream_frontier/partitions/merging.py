@@ -49,6 +49,7 @@ def merge_crawl(
         failed_by_reason=_sum(part.failed_by_reason for part in now),
         skipped_by_reason=_sum(part.skipped_by_reason for part in now),
         filtered_by_reason=_sum(part.filtered_by_reason for part in now),
+        spent_domains=_sum(part.spent_domains for part in now),
         charged=_sum(part.charged for part in now),
         refused_by_family=_sum(part.refused_by_family for part in now),
         domains=domains,

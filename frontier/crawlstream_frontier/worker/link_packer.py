@@ -12,6 +12,7 @@ from crawlstream_frontier.codec.links import (
     GROUPS_PER_CALL,
     LINKS_PER_CALL,
     Inheritance,
+    Metered,
     split_links,
 )
 from crawlstream_frontier.codec.values import none_as, pack, unpack
@@ -120,7 +121,8 @@ class LinkPacker:
             else:
                 room, domains = room - size, with_these
             packed.append(self._pack_settle(settle, links, epoch=epoch, known=known))
-        return PackedSettles(pack_ends(plain), packed, refused)
+        ends = pack_ends((each, self._metered(each)) for each in plain)
+        return PackedSettles(ends, packed, refused)
 
     async def put(self, token: str, links: Sequence[Links]) -> PutResult:
         """Put links below a held page."""
@@ -153,6 +155,11 @@ class LinkPacker:
         inherited = self._inherited.get(settle.token, _UNKNOWN)
         return self._link_cache.new_of(inherited.crawl, settle.links)
 
+    def _metered(self, settle: Settle) -> Metered | None:
+        if settle.outcome is Outcome.SKIPPED:
+            return None
+        return self._inherited.get(settle.token, _UNKNOWN).metered
+
     def _new_domains(self, settle: Settle, links: Sequence[Links]) -> set[tuple[bytes, str]]:
         crawl = self._inherited.get(settle.token, _UNKNOWN).crawl
         return {(crawl, domain) for domain in self._link_cache.new_domains(crawl, links)}
@@ -174,14 +181,16 @@ class LinkPacker:
             _counts(settle, known),
             none_as(epoch),
             _flat(settle.spilled),
-            *_optional(settle),
+            *_optional(settle, self._metered(settle)),
         ]
 
 
-def _optional(settle: Settle) -> list[list[object]]:
+def _optional(settle: Settle, metered: Metered | None) -> list[Sequence[object]]:
     """Return the last parts of a settle: those that most do not have."""
-    parts = [_flat(settle.need), _flat(settle.refused)]
-    return parts if parts[1] else parts[: 1 if parts[0] else 0]
+    parts: list[Sequence[object]] = [_flat(settle.need), _flat(settle.refused), metered or ()]
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts
 
 
 def _flat(pairs: Mapping[Any, int]) -> list[object]:

@@ -53,6 +53,18 @@ BUGS = {
         right="count(c, 'z:' .. reason, n - room)",
         wrong="mark(c, domain, record, list, marks, n)\n      count(c, 'z:' .. reason, n - room)",
     ),
+    "a domain that has spent its budget takes links": Bug(
+        right="records[domain].spent = spent[domain]",
+        wrong="records[domain].spent = nil",
+    ),
+    "leases do not name the spent budget of their domain": Bug(
+        right="watched[(n + 1) / 2], spent, gentle = granted_lots[n], {}, gentle or {}",
+        wrong="spent, gentle = {}, gentle or {}",
+    ),
+    "what domains have used outlives the run": Bug(
+        right="if crawl.used then\n    redis.call('UNLINK', K.used(c))",
+        wrong="if crawl.used then\n    redis.call('EXISTS', K.used(c))",
+    ),
     "a reaped worker's tokens stay good": Bug(
         right="redis.call('DEL', K.holds(worker), K.recalled(worker))",
         wrong="redis.call('DEL', K.recalled(worker))",

@@ -44,6 +44,7 @@ def compare(state: Dump, model: Model, shelf: Mapping[str, bytes]) -> dict[Gener
     numbers = dict(_numbers(state, model))
     for number, generation in numbers.items():
         _compare_ledger(state.get(f"x:{number}"), generation)
+        _compare_used(state.values.get(f"used:{number}", {}), generation)
         if generation.takes_seeds:
             _compare_dedupe(state, number, generation)
     _compare_bands(state, model, numbers, shelf)
@@ -72,6 +73,16 @@ def _compare_ledger(record: dict[bytes, bytes], generation: Generation) -> None:
     assert skipped == generation.skipped, (fields, generation)
     bodies = {name: int(n) for name, n in fields.items() if name[:2] in {"d:", "r:"}}
     assert bodies == generation.bodies, (fields, generation)
+
+
+def _compare_used(found: Mapping[bytes, bytes], generation: Generation) -> None:
+    """Redis keeps the use of domains until the run ends, or is swept."""
+    texts = {
+        domain: " ".join(map(str, used)) + " domain_max_bytes" * (domain in generation.spent)
+        for domain, used in generation.used.items()
+    }
+    if generation.state == "running" or (found and generation.takes_seeds):
+        assert {k.decode(): text.decode() for k, text in found.items()} == texts, generation
 
 
 def _text_of(number: int | None) -> bytes | None:

@@ -140,6 +140,7 @@ class Feeding(Part):
             remember=self._remembering.choice(REMEMBER),
             budgets=self._budgeting.choice(BUDGETS),
             domain_max_pages=domain_cap,
+            domain_max_bytes=self.world.domain_bytes[crawl],
             max_pages=crawl_cap,
         )
 

@@ -65,6 +65,8 @@ class Life:
             assert owed.counters[name] == generation.ledger[name], (name, owed, generation)
         assert dict(owed.reasons["filtered"]) == +generation.filtered, (owed, generation)
         assert dict(owed.reasons["skipped"]) == generation.skipped, (owed, generation)
+        spent = owed.reasons["spent_domains"].get("domain_max_bytes", 0)
+        assert spent == len(generation.spent), (owed, generation)
         assert owed.counters["bytes"] == generation.ledger["bytes"], (owed, generation)
         if generation.state == "expiring":
             assert owed.budget == generation.ended_by, (owed, generation)

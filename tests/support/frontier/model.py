@@ -151,6 +151,7 @@ class Model:
         latest.skipped, latest.bodies = Counter(), Counter()
         latest.first_seeds, latest.latest_seeds, latest.expires_by = {}, {}, (0, 0, 0)
         latest.budgets, latest.budgets_by, latest.ended_by = Budgets(), (0, 0, 0), ""
+        latest.used, latest.spent = {}, set()
         latest.idle_since = latest.occasion = None
         self.owed["crawl_started", crawl, latest.run] += 1
         return latest
@@ -198,6 +199,8 @@ class Model:
     def _admit_open(self, group: list[tuple[str, Item]], *, counts: bool) -> None:
         generation, domain = group[0][1].of, group[0][1].domain
         room, reason = self._room(generation, domain) if counts else (10**9, "")
+        if counts and domain in generation.spent:
+            room, reason = 0, "domain_budget"
         met: set[str] = set()
         for fingerprint, item in group:
             if fingerprint in met or (domain, fingerprint) in generation.known:

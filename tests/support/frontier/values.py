@@ -70,6 +70,10 @@ class Generation:
     budgets: Budgets = field(default_factory=Budgets)
     budgets_by: tuple[int, int, int] = (0, 0, 0)
     """Time, partition and offset of the seed that sets them."""
+    used: dict[str, list[int]] = field(default_factory=dict)
+    """Bytes, done and failed pages of domains with budgets."""
+    spent: set[str] = field(default_factory=set)
+    """Domains that have spent their budget."""
     ended_by: str = ""
     """The budget that has set its end; empty: a time of a seed."""
 
@@ -81,6 +85,14 @@ class Generation:
             self.ended_by = "max_seconds" if max_seconds and expires != 1 else ""
         if budgets and by > self.budgets_by:
             self.budgets, self.budgets_by = budgets, by
+
+    def use(self, domain: str, used: list[int], most_bytes: int) -> None:
+        """Count bytes, done and failed pages of a domain."""
+        if self.state == "running":
+            former = self.used.get(domain, [0, 0, 0])
+            self.used[domain] = [a + b for a, b in zip(former, used, strict=True)]
+            if self.used[domain][0] >= most_bytes:
+                self.spent.add(domain)
 
     def look_at_budgets(self) -> None:
         """Its time is over once it has spent a budget."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -42,6 +44,8 @@ class Working(Part):
         """How many links of a settle its worker has left out as known, by token."""
         self._repeated: set[str] = set()
         """Tokens of settles that Redis asked for again, as it was restarted since."""
+        self._used: list[Callable[[], None]] = []
+        """Counts of the pages of a call, which take effect after their links."""
 
     async def exchange(self) -> None:
         """A worker reports some of its pages, and leases."""
@@ -170,6 +174,9 @@ class Working(Part):
         for settle in told.settles:
             if settle.token in leases:
                 self._apply_settle(name, settle, now)
+        for use in self._used:
+            use()
+        self._used.clear()
         for requeue in told.requeues:
             item = model.end(name, requeue.token, now, requeue.sent_ms)
             item.retries, item.priority = item.retries + 1, item.priority - 10
@@ -179,7 +186,8 @@ class Working(Part):
             model.put_back(item, now, release.delay_ms, in_front=True)
 
     def _apply_settle(self, worker: str, settle: Settle, now: int) -> None:
-        generation = self.model.leases[worker][settle.token].item.of
+        held = self.model.leases[worker][settle.token].item
+        generation = held.of
         for group in settle.links:
             self.model.admit_links(children_of(group, generation), counts=group.counts)
         if not generation.is_open:
@@ -192,6 +200,11 @@ class Working(Part):
         self.model.end(worker, settle.token, now, settle.sent_ms)
         generation.ledger[settle.outcome.value] += 1
         generation.ledger["bytes"] += settle.body_bytes
+        most = self.world.domain_bytes[generation.crawl]
+        if most and settle.outcome is not Outcome.SKIPPED and held.domain != "::1":
+            ends = [settle.outcome is Outcome.DONE, settle.outcome is Outcome.FAILED]
+            used = [settle.body_bytes, *map(int, ends)]
+            self._used.append(partial(generation.use, held.domain, used, most))
         if settle.outcome is Outcome.SKIPPED and settle.reason:
             generation.skipped[settle.reason] += 1
 
@@ -199,6 +212,8 @@ class Working(Part):
         assert len(answer.leases) <= want
         for lease in answer.leases:
             self.model.take(worker.name, worker.spiderid, lease, now)
+            item = self.model.leases[worker.name][lease.token].item
+            assert bool(lease.spent_budget) == (item.domain in item.of.spent), (lease, item.of)
         names = set(DOMAINS[worker.spiderid]) - {SHARED}
         if want and len(answer.leases) == want:
             held = self.model.leases[worker.name]

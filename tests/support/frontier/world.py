@@ -33,6 +33,8 @@ CRAWLS = (
     CrawlKey("link", "other app", "capped"),
     CrawlKey("wan der:er", "app", "one"),
 )
+DOMAIN_BYTES = (None, None, 100, 300)
+"""Most bytes of a domain in a run."""
 Caps = tuple[int | None, int | None]
 """Most pages of a domain, and of the crawl."""
 CAPS: tuple[Caps, ...] = (*[(None, None)] * 3, (1, None), (None, 4), (3, 7))
@@ -53,6 +55,8 @@ class World:
 
     caps: dict[CrawlKey, Caps]
     """The limits of each crawl that there is."""
+    domain_bytes: dict[CrawlKey, int | None]
+    """The budget of a domain, of each crawl."""
     domains: dict[str, tuple[str, ...]]
     """The domains of each spider."""
     paths: int
@@ -64,9 +68,11 @@ class World:
     @classmethod
     def some(cls, random: Random) -> World:
         """A random one."""
+        budgeting = Random(repr(random.getstate()) + "domains")
         crawls = random.sample(CRAWLS, random.choice((1, 2, 2, 4)))
         return cls(
             caps={crawl: random.choice(CAPS) for crawl in crawls},
+            domain_bytes={crawl: budgeting.choice(DOMAIN_BYTES) for crawl in crawls},
             domains={
                 spider: tuple(random.sample(names, min(random.choice((1, 2, 5)), len(names))))
                 for spider, names in DOMAINS.items()
@@ -80,8 +86,14 @@ class World:
         """A crawl and a domain of each spider, without limits: queues become long."""
         (crawl, *_) = self.caps
         domains = {spider: names[:1] for spider, names in self.domains.items()}
-        caps: dict[CrawlKey, Caps] = {crawl: (None, None)}
-        return World(caps=caps, domains=domains, paths=40, most_of_crawl=0, most_of_all=0)
+        return World(
+            caps={crawl: (None, None)},
+            domain_bytes={crawl: None},
+            domains=domains,
+            paths=40,
+            most_of_crawl=0,
+            most_of_all=0,
+        )
 
 
 @dataclass

@@ -83,6 +83,17 @@ def test_every_option_is_a_field_that_the_cluster_takes(typed: Any) -> None:
     assert isinstance(decode(orjson.dumps(request)), CrawlRequest)
 
 
+def test_budgets_of_domains_are_typed_as_those_of_a_crawl(typed: Any) -> None:
+    """Bytes with a unit, and a share; what was not typed is not in the request."""
+    words = ("--domain-max-bytes", "50M", "--domain-max-failed-share", "0.5")
+    (request,) = typed(SEED, *words)
+    taken: Any = decode(orjson.dumps(request))
+    assert (taken.domain_max_bytes, taken.domain_max_failed_share) == (50_000_000, 0.5)
+    assert not typed(SEED, "--domain-max-failed-share", "1.5")
+    (request,) = typed(SEED)
+    assert not {"domain_max_bytes", "domain_max_failed_share"} & request.keys()
+
+
 @pytest.mark.parametrize("scope", list(Scope))
 def test_every_scope_is_taken(scope: Scope, typed: Any) -> None:
     """Its fields are no more than those of a crawl request."""

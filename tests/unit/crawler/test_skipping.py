@@ -77,6 +77,17 @@ def bench() -> Bench:
     return Bench()
 
 
+async def test_an_event_about_a_budget_names_it(bench: Bench) -> None:
+    """It has no family."""
+    pages = bench.pages(1)
+    await bench.skipping.skip(pages, reason="domain_budget", by="domain_max_bytes")
+    (event,) = bench.sink.events
+    assert (event["reason"], event["by"]) == ("domain_budget", "domain_max_bytes")
+    assert "family" not in event
+    (end,) = bench.leases.of(0).take_report().settles
+    assert (end.outcome.value, end.reason, end.refused) == ("skipped", "domain_budget", {})
+
+
 async def test_an_event_names_the_pages_and_their_family(bench: Bench) -> None:
     """Its key is the id of the first page; the frontier gets outcome and reason."""
     pages = bench.pages(2)

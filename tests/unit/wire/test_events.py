@@ -85,6 +85,17 @@ def test_an_ending_by_a_budget_names_it() -> None:
     assert back.by == "max_seconds"
 
 
+def test_an_ending_counts_domains_with_a_spent_budget() -> None:
+    """By the budget, if there are any; readers get it back."""
+    spent = {"domain_max_bytes": 3}
+    record = ending("crawl_finished", reasons={"spent_domains": spent})
+    assert record["counters"]["spent_domains"] == spent
+    back = events.decode_crawl_event(orjson.dumps(record))
+    assert back is not None
+    assert back.reasons["spent_domains"] == spent
+    assert "spent_domains" not in ending("crawl_finished")["counters"]
+
+
 def test_an_ending_counts_bodies_only_if_some_were_not_kept() -> None:
     """By the word, and the number of reserved pages; readers get both back."""
     reasons = {"dropped": {"noindex": 2, "reserved": 1}, "reserved": {"reserved": 4}}

@@ -68,6 +68,8 @@ def test_a_crawl_request_carries_every_field() -> None:
         "priority": 100,
         "maxdepth": 100,
         "domain_max_pages": 2000,
+        "domain_max_bytes": 10**8,
+        "domain_max_failed_share": 0.25,
         "max_pages": 10,
         "expires": 2_000_000_000,
         "remember": 86_400,
@@ -135,9 +137,10 @@ def test_a_seed_without_budgets_says_nothing_of_them() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 34
+    assert len(nulls) == 36
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
-    assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
+    zeros = dict.fromkeys(("domain_max_pages", "domain_max_bytes", "max_pages"), 0)
+    assert decode(raw(CRAWL, **zeros)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))
 
 

@@ -41,6 +41,10 @@ class Inherited:
 
     maxdepth: int = 0
     domain_max_pages: int | None = None
+    domain_max_bytes: int | None = None
+    """Bytes of a domain's pages in a run, after which none of them is fetched."""
+    domain_max_failed_share: float | None = None
+    """Failed pages of a domain, of those that are done or failed, once these are 100."""
     max_pages: int | None = None
     allowed_domains: tuple[str, ...] | None = None
     allow_regex: tuple[str, ...] | None = None
@@ -184,6 +188,8 @@ class Lease:
     """True if the rule of its site is gentle: the time to the first byte must be reported."""
     gate: str = ""
     """Gate that it used (see ``Groups``): its requests may go to addresses of that one only."""
+    spent_budget: str = ""
+    """Budget that its domain has spent in the run; the page ends unless ``is_marked``."""
 
     @property
     def attempt(self) -> int:

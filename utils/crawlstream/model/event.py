@@ -51,9 +51,11 @@ class PagesSkipped:
     server_time: int
     """Epoch seconds."""
     reason: str
-    """A code: ``guard_path``, ``guard_parameter``, ``guard_host``."""
-    family: str
-    """Name of the family, safe to show."""
+    """A code: ``guard_path``, ``guard_parameter``, ``guard_host``, ``domain_budget``."""
+    family: str = ""
+    """Name of the family, safe to show; empty if there is none."""
+    by: str = ""
+    """Budget that the site has spent; empty if there is none."""
     site: str
     pages: Sequence[SkippedPage]
     """At least one; the id of the first is the key of the record."""

@@ -62,6 +62,8 @@ class CrawlState:
     done_by_status: Mapping[str, int] = field(default_factory=dict)
     failed_by_reason: Mapping[str, int] = field(default_factory=dict)
     skipped_by_reason: Mapping[str, int] = field(default_factory=dict)
+    spent_domains: Mapping[str, int] = field(default_factory=dict)
+    """Domains that have spent a budget of theirs in the run, by that budget."""
     filtered_by_reason: Mapping[str, int] = field(default_factory=dict)
     charged: Mapping[str, int] = field(default_factory=dict)
     """Charges of sites for the pages of the run, by currency, in millionths."""

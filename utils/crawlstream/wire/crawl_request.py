@@ -23,7 +23,9 @@ from crawlstream.wire import jsontext
 
 _EXPRESSIONS = frozenset({"allow_regex", "deny_regex"})
 _PAIRS = frozenset({"headers", "cookies"})
-_UNLIMITED = frozenset({"domain_max_pages", "max_pages", "max_seconds", "max_bytes"})
+_UNLIMITED = frozenset(
+    {"domain_max_pages", "max_pages", "max_seconds", "max_bytes", "domain_max_bytes"}
+)
 """Fields in which 0 means null."""
 _TIMES = frozenset({"expires", "not_before"})
 _CONDITIONS = ("etag", "last_modified")

@@ -179,7 +179,8 @@ def _page(event: PageFailed) -> dict[str, Any]:
 def _skipped(event: PagesSkipped) -> dict[str, Any]:
     return {
         "reason": event.reason,
-        "family": event.family,
+        **({"family": event.family} if event.family else {}),
+        **({"by": event.by} if event.by else {}),
         "site": event.site,
         "pages": [page._asdict() for page in event.pages],
         "count": len(event.pages),
@@ -202,6 +203,8 @@ def _ending(event: CrawlEvent) -> dict[str, Any]:
         counters["skipped_by_reason"] = dict(skipped)
     if refused := refused_families(event.reasons.get("refused", {})):
         counters["refused_families"] = as_records(refused)
+    if spent := event.reasons.get("spent_domains"):
+        counters["spent_domains"] = dict(spent)
     if charged := event.reasons.get("charged"):
         counters["charged"] = views.charged_as_texts(charged)
     if dropped := event.reasons.get("dropped"):
@@ -281,6 +284,7 @@ def _crawl_event(value: Mapping[str, Any], crawl: CrawlKey) -> CrawlEvent:
             "failed": counters.get("failed_by_reason", {}),
             "skipped": counters.get("skipped_by_reason", {}),
             "filtered": counters.get("filtered", {}),
+            "spent_domains": counters.get("spent_domains", {}),
             "charged": {name: int(sum_) for name, sum_ in counters.get("charged", {}).items()},
             "dropped": counters.get("dropped", {}),
             "reserved": _reserved(counters),

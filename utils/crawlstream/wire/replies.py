@@ -372,4 +372,5 @@ def _ledger(state: CrawlState) -> _Record:
         "counted": state.counted,
         **({"budgets": state.spending} if state.budgets else {}),
         **_refused(state),
+        **({"spent_domains": dict(state.spent_domains)} if state.spent_domains else {}),
     }

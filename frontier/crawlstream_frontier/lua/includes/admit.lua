@@ -9,6 +9,7 @@
 --   new fingerprints SCARD, SADD and RPUSH.
 --- include: domains
 --- include: credits
+--- include: domain_budgets
 
 -- Add the domains of a list of links to `domains`.
 local function add_domains(links, domains)
@@ -53,8 +54,6 @@ local function kind_of(c, S, priority)
   return kind
 end
 
-local MOST_BANDS = 64
-
 -- Return the priorities of a domain's bands by spider, as the record names it, and their number (`n`).
 local function taken_in(record)
   local taken = record.taken
@@ -92,6 +91,7 @@ local function note_band(c, record, kind)
   if bands == band or string.find(bands .. ',', band .. ',', 1, true) then
     return kind
   end
+  local MOST_BANDS = 64
   if #bands >= 2 * MOST_BANDS and taken_in(record).n >= MOST_BANDS then
     local near = nearest(record.taken[string.match(band, '@.*$') or ''] or {}, kind.priority)
     if near then
@@ -111,7 +111,6 @@ local function note_band_at(c, domain, S, priority)
   return kind
 end
 
-local UNBOUNDED = 1e9
 local queue_caps
 
 -- Return the operator's caps on queued entries, of a crawl and in all, and the length from which a band
@@ -127,6 +126,7 @@ end
 -- Return how many more entries may wait by the operator's caps, and the reason if none.
 local function queue_room(c)
   caps_on_queues()
+  local UNBOUNDED = 1e9
   local room, reason = UNBOUNDED, nil
   if queue_caps[1] > 0 then
     local waits = redis.call('HMGET', K.ledger(c), 'queued', 'delayed')
@@ -160,6 +160,9 @@ end
 -- Return how many more pages of a domain the caps of a crawl admit, and the reason if none. The cap of a
 -- crawl in several partitions is enforced by credits.
 local function room_for(c, record, caps)
+  if record.spent then
+    return 0, 'domain_budget'
+  end
   local room, reason = queue_room(c)
   if caps.domain >= 0 and caps.domain - record.counted < room then
     room, reason = caps.domain - record.counted, 'domain_max_pages'
@@ -312,11 +315,21 @@ end
 
 -- Admit links into crawl c, in order; the records of their domains are loaded. `caps` as from `caps_of`.
 -- `seed` ({due}) for a seed: it comes alone and is admitted also if it is known; with a `due` it is
--- delayed until then. `header` for entries without one. Return the number admitted, and a cap that refused others.
+-- delayed until then. `header` for entries without one. Return the number admitted, and a cap or budget that refused
+-- others.
 local function admit(c, links, caps, seed, header)
   local due, is_seed = seed and seed.due, seed and true
   local records, admitted, duplicates, refusal = records_of[c], 0, 0, nil
   local at, uncounted = 1, 0
+  local SOME_SPENT = 12
+  if not seed and crawl_of(c).used == SOME_SPENT then
+    local domains = add_domains(links, {})
+    local spent = spent_budgets(c, domains)
+    for _, domain in ipairs(domains) do
+      records[domain].spent = spent[domain]
+    end
+    caps = caps or { domain = -1, crawl = -1 }
+  end
   while links[at] do
     local priority, S, counts, site, groups = unpack(links, at, at + 4)
     local terms = { c = c, kind = kind_of(c, S, priority), counts = counts, caps = caps, due = due,

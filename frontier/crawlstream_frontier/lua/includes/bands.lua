@@ -19,8 +19,6 @@
 -- Sleepers `z:<V>` ZSET worker by the time of its next call without a wake-up.
 -- Needs: clock, ledger, views, throttle.
 local PRIORITY_UNIT = 2 ^ 40
-local DOMAINS_A_SLEEPER = 8
-local EARLY_MS = 20
 local LAST_BAND = -7500
 local domain_tags = { SEVERAL = '*', MOST_DROPS = 100, drop = false, first = false, prune = false }  -- See its file.
 
@@ -142,6 +140,7 @@ end
 
 -- Wake sleeping workers for the work that this script made due; one per 8 domains that became ready.
 local function wake_workers()
+  local DOMAINS_A_SLEEPER, EARLY_MS = 8, 20
   for V, domains in pairs(newly_ready) do
     local ready = redis.call('ZCARD', K.ready(V))
     wake(V, math.ceil(math.min(domains, ready) / DOMAINS_A_SLEEPER))

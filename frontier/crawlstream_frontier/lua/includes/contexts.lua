@@ -95,13 +95,18 @@ local function drop_counters(c, run)
   local ledger = redis.call('HGETALL', key)
   for i = 1, #ledger, 2 do
     local field = ledger[i]
-    if OVER[field] or string.find(field, '^[nfkzpdrw]:') then
+    if OVER[field] or string.find(field, '^[bnfkzpdrw]:') then
       redis.call('HINCRBY', key, 'kept:' .. field, ledger[i + 1])
       redis.call('HDEL', key, field)
     end
   end
   local left = redis.call('HMGET', key, 'queued', 'delayed', 'held')
   redis.call('HDEL', key, 'top', 'occasion')
+  if crawl_of(c).used then
+    redis.call('UNLINK', K.used(c))
+    redis.call('HDEL', key, 'recovered')
+    crawl_of(c).used = nil
+  end
   redis.call('HSET', key, 'admitted', int(tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0)))
 end
 

@@ -150,7 +150,7 @@ end
 local function begin_run(c, name, run, lost, occasion)
   local key = K.ledger(c)
   for _, field in ipairs(redis.call('HKEYS', key)) do
-    if string.find(field, '^[anfkzpdrw]:') or string.find(field, '^from:') or string.find(field, '^to:') then
+    if string.find(field, '^[abnfkzpdrw]:') or string.find(field, '^from:') or string.find(field, '^to:') then
       redis.call('HDEL', key, field)
     end
   end
@@ -299,6 +299,9 @@ local function end_run(c, remember_ms)
     redis.call('SREM', K.spending, c)
   end
   redis.call('ZADD', K.forget, int(now + remember_ms), c)
+  if crawl.used then
+    redis.call('UNLINK', K.used(c))
+  end
   if crawl.state == 'running' then
     redis.call('HINCRBY', K.totals, 'running', -1)
   else

@@ -56,11 +56,10 @@ local function changed_of(c)
   return changed_records[c]
 end
 
-local MANY_DOMAINS = 32
-
 -- A large batch is written with a long value, so that Redis uses a hash table permanently: the compact form
 -- is searched from end to end, and a broad crawl would pay for that until its 513th domain.
 local function save_domain_records()
+  local MANY_DOMAINS = 32
   for c, changed in pairs(changed_records) do
     local key, fields, n = K.domains(c), {}, 0
     for domain, record in pairs(changed) do

@@ -27,18 +27,23 @@ local wake_tend_by
 --- include: budgets
 
 -- Return {state, run, name, expires, paused, recovered, occasion, parts, context} of crawl c; state is nil for an
--- unknown crawl. `budgets`: those of its run, and what it has spent of them.
+-- unknown crawl. `budgets`: those of its run, and what it has spent of them; `used`: see `domain_budgets`.
 function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
     local x = redis.call('HMGET', K.ledger(c), 'state', 'run', 'name', 'expires', 'paused',
       'recovered', 'occasion', 'parts', 'label')
     record = { state = x[1] or nil, run = x[2], name = x[3], expires = tonumber(x[4] or 0),
-      paused = x[5] and true or nil, recovered = x[6] and x[6] ~= '2' or nil, occasion = x[7] or nil,
+      paused = x[5] and true or nil, recovered = x[6] and x[6] % 2 == 1 or nil, occasion = x[7] or nil,
       parts = x[8] and true or nil, context = x[9] and standings().read(x[9]) or nil }
     crawl_cache[c] = record
     if x[6] and x[6] ~= '1' then
-      look_at_budgets(c, record)
+      local BUDGETED, USED = 2, 4
+      local own = x[6] % USED
+      record.used = own < tonumber(x[6]) and x[6] - own or nil
+      if own >= BUDGETED then
+        look_at_budgets(c, record)
+      end
     end
   end
   return record

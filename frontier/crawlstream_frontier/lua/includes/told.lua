@@ -44,16 +44,17 @@ end
 -- Set the budgets of a run, {max_seconds, max_bytes, max_failed_share}.
 local function set_budgets(c, said, by)
   local RECOVERED, BUDGETED = 1, 2
-  local flags = (crawl_of(c).recovered and RECOVERED or 0) + ((said[2] > 0 or said[3] > 0) and BUDGETED or 0)
+  local crawl, has_budgets = crawl_of(c), said[2] > 0 or said[3] > 0
+  local marks = (crawl.recovered and RECOVERED or 0) + (has_budgets and BUDGETED or 0) + (crawl.used or 0)
   redis.call('HSET', K.ledger(c), 'budgets', string.format('%.0f %.6g', said[2], said[3]), 'budgets_by', by)
-  redis.call(flags < BUDGETED and 'SREM' or 'SADD', K.spending, c)
-  if flags > 0 then
-    redis.call('HSET', K.ledger(c), 'recovered', int(flags))
+  redis.call(has_budgets and 'SADD' or 'SREM', K.spending, c)
+  if marks > 0 then
+    redis.call('HSET', K.ledger(c), 'recovered', int(marks))
   else
     redis.call('HDEL', K.ledger(c), 'recovered')
   end
   crawl_cache[c] = nil
-  if flags >= BUDGETED then
+  if has_budgets then
     look_at_budgets(c, crawl_of(c), {})
   end
 end

@@ -169,6 +169,34 @@ async def test_a_run_takes_its_budgets_along(redis: Redis) -> None:
     assert [one.budget for one in await endings(last)] == ["max_bytes"]
 
 
+async def test_domains_take_along_what_they_have_used(redis: Redis) -> None:
+    """In whatever number of partitions, and a spent one stays spent."""
+    bench = await open_bench(redis)
+    urls = [f"{name}/{n}" for name in SMALL[:3] for n in range(2)]
+    await bench.feed.seeds(*urls, domain_max_bytes=1_000)
+    for lease in await bench.worker.lease(6):
+        if lease.entry.url.endswith("0"):
+            size = 1_000 if lease.domain == SMALL[0] else 600
+            await bench.worker.settle(lease, body_bytes=size)
+        else:
+            await bench.worker.release(lease)
+    await at_rest(bench)
+    old = frontiers_in(redis, 1, "cs")
+    for partitions, name in ((1, "a"), (3, "b"), (1, "c")):
+        new = frontiers_in(redis, partitions, name)
+        await move(old, new)
+        old = new
+    last = await bench_of(old)
+    leases = {lease.domain: lease for lease in await last.worker.lease(6)}
+    spent = {domain: lease.spent_budget for domain, lease in leases.items()}
+    assert spent == {SMALL[0]: "domain_max_bytes", SMALL[1]: "", SMALL[2]: ""}
+    await last.feed.seeds(f"{SMALL[1]}/3")
+    await last.worker.settle(leases[SMALL[1]], body_bytes=400)
+    assert (await last.state()).spent_domains == {"domain_max_bytes": 2}
+    (lease,) = await last.worker.lease(6)
+    assert lease.spent_budget == "domain_max_bytes"
+
+
 async def test_a_frozen_frontier_does_nothing(bench: Bench, redis: Redis) -> None:
     """No process leases, feeds or founds anything, until the frontier is released."""
     withdrawal = Withdrawal(frontiers_in(redis, 1, "cs"))

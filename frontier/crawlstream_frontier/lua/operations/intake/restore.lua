@@ -41,7 +41,9 @@ local function let_end(name, record, run)
 end
 
 local function go_on(c, is_paused, until_s)
-  redis.call('HSET', K.ledger(c), 'recovered', crawl_of(c).budgets and '3' or '1')
+  if not crawl_of(c).recovered then
+    redis.call('HINCRBY', K.ledger(c), 'recovered', 1)
+  end
   if was_steered(c) then
     return
   elseif is_paused then

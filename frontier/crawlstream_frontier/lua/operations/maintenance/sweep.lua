@@ -207,6 +207,7 @@ elseif sweep_slabs() then
   doomed[#doomed + 1] = K.parts(c)
   doomed[#doomed + 1] = K.need(c)
   doomed[#doomed + 1] = K.wanted(c)
+  doomed[#doomed + 1] = K.used(c)
   redis.call('HDEL', K.ledger(c), 'parts')
   redis.call('SREM', K.sweep, c)
   redis.call('HDEL', K.meta, 'sweep_of', 'sweep_at')

@@ -39,7 +39,7 @@ function enlist.crawl(name, text, c, ledger, profiles, steered)
   local state, expires, recovered = unpack(redis.call('HMGET', K.ledger(c), 'state', 'expires', 'recovered'))
   if state == 'running' then
     redis.call('HINCRBY', K.totals, 'running', 1)
-    if recovered == '2' or recovered == '3' then
+    if recovered and recovered % 4 >= 2 then
       redis.call('SADD', K.spending, c)
     end
     if tonumber(expires or 0) > 0 then

@@ -6,7 +6,8 @@
 --   about                         -> {m {…}, positions {…}, enrolled {…}, epochs {…}, totals {…}, spiders {…}}
 --   crawls   cursor               -> {next, {{name, text in `names`, ledger {…}, profiles {…}, shift, forgotten|''} …}}
 --   registry cursor               -> {next, {name, packed, profiles {…} …}}
---   domains  c, spider, cursor    -> {next, {{domain, record, fingerprints in its first own set {…}, bands} …}}
+--   domains  c, spider, cursor    -> {next, {{domain, record, fingerprints in its first own set {…}, bands,
+--                                    its text in `used`|''} …}}
 --     bands  {spider, priority, entries in the head, the first of them {…}, chunks {…}, entries in the tail}
 --   sizes    c, cursor            -> {next, {fingerprints in a domain's own sets …}}
 --   band     which, spider, tag, domain, from -> {entry …} of a head ('b') or a tail ('bt')
@@ -68,12 +69,13 @@ end
 
 function tell.domains(c, own_spider, cursor)
   local scanned, domains = redis.call('HSCAN', K.domains(c), cursor, 'COUNT', DOMAINS), {}
+  local has_used = redis.call('EXISTS', K.used(c)) == 1
   for i = 1, #scanned[2], 2 do
     local domain, record = scanned[2][i], scanned[2][i + 1]
     local own, names = string.match(record, '^%d+ %d+ (%d+) (.*)$')
     if own then
       domains[#domains + 1] = { domain, record, own ~= '0' and redis.call('SMEMBERS', K.own_set(c, domain, '0')) or {},
-        bands_of(c, own_spider, domain, names) }
+        bands_of(c, own_spider, domain, names), has_used and redis.call('HGET', K.used(c), domain) or '' }
     end
   end
   return { scanned[1], domains }

@@ -8,13 +8,14 @@
 --   [, egress group]}; without a group nothing is granted where each group has limits of its own
 --   sent    {token, after_ms, is received [, reaction, wait_ms, until_ms [, ms to the first byte]]}; the next three
 --           only if the site reacted: see `heed`; the last one only if its rule is gentle
---   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages without links; of skipped ones the
---           reason may be "<reason> <site> <family>"
+--   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each [, metered]}: pages without links; of skipped
+--           ones the reason may be "<reason> <site> <family>"; metered: if their domain, one for all, has budgets in
+--           its run, as of `domain_budgets`
 --   settle  {token, outcome, reason, sent_ms|-1|-2, bytes, domain_cap|-1, crawl_cap|-1,
 --            links as in `admit`, counts {<z|d|r|p>:reason, n …}, put in life|-1, spilled {chunk, links …}
---            [, need {partition, offset …} [, refused]]}; sent_ms -2: there was no request and will be none; life:
---            the epoch in which links were put ahead, or left out because they were known; need: offsets up
---            to which other partitions must read their links; refused: as in `families`
+--            [, need {partition, offset …} [, refused [, metered]]]}; sent_ms -2: there was no request and will be
+--            none; life: the epoch in which links were put ahead, or left out because they were known; need: offsets
+--            up to which other partitions must read their links; refused: as in `families`
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
 --   release {token, delay_ms, sent_ms|-1|-2, is robots, Crawl-delay in ms, rest in ms [, site|'' [, priority|nil
 --           [, gate|'']]]};
@@ -22,8 +23,8 @@
 --           site; priority: the band that it goes to. It goes to the back of its queue there; gate: that of its
 --           site, by the address that it has
 -- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
---   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed, wall [, gentle]}; crowded is 1 or 0,
---   -1 if it was not checked
+--   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed, wall [, gentle [, spent]]}; crowded is
+--   1 or 0, -1 if it was not checked
 --   holds    {place, number of the lot, domain with the gate that was used, entry …}; the token is "<call>-<place>"
 --   lots     {crawl number, priority …}
 --   crawls   crawl number -> {name, run, recovered, occasion|'' [, generation, life and number of the
@@ -35,6 +36,7 @@
 --   unconfirmed  contexts that have work and need a label from their coordinators, in the form of `take`
 --   gentle   domains of holds whose rules are gentle: the time to the first byte is to be reported; not for repeated
 --            grants
+--   spent    {crawl number, domain, budget …}: of domains that have spent one in the run, also those of the leases
 -- Cost: per page the work of about 12 commands, in one round trip for the whole call.
 --- include: clock
 --- include: views
@@ -93,11 +95,21 @@ local function end_once(hold, sent_ms, is_answer)
   end
 end
 
-local BY_REASON = { failed = 'f:', skipped = 'k:' }  -- And n: for others.
+local used_in = {}  -- Rows of `add_used` by crawl number.
 
 -- Count pages of crawl c by their outcome and its reason.
-local function count_ends(c, outcome, reason, pages, bytes)
+local function count_ends(c, outcome, reason, pages, bytes, metered)
   if pages > 0 then
+    if metered then
+      local domain, most, share = unpack(metered)
+      local rows = used_in[c] or {}
+      local row = rows[domain] or { 0, 0, 0, most, share }
+      used_in[c], rows[domain] = rows, row
+      row[1] = row[1] + bytes
+      row[2], row[3] = row[2] + (outcome == 'done' and pages or 0), row[3] + (outcome == 'failed' and pages or 0)
+      row[4] = (row[4] == 0 or most > 0 and most < row[4]) and most or row[4]
+      row[5] = (row[5] == 0 or share > 0 and share < row[5]) and share or row[5]
+    end
     count(c, outcome, pages)
     count(c, 'bytes', bytes)
     local name = outcome == 'skipped' and string.match(reason, '^(%S+) ')
@@ -105,26 +117,27 @@ local function count_ends(c, outcome, reason, pages, bytes)
       count_families(c, { reason, pages })
     end
     if reason ~= '' then
-      count(c, (BY_REASON[outcome] or 'n:') .. (name or reason), pages)
+      local letter = outcome == 'failed' and 'f:' or outcome == 'skipped' and 'k:' or 'n:'
+      count(c, letter .. (name or reason), pages)
     end
   end
 end
 
 for _, group in ipairs(ends) do
-  local outcome, reason, ended_tokens, sent_ms, body_bytes = unpack(group)
+  local outcome, reason, ended_tokens, sent_ms, body_bytes, metered = unpack(group)
   local is_answer, c, pages, bytes = outcome ~= 'failed', nil, 0, 0
   for i = 1, #ended_tokens do
     local hold = holds[ended_tokens[i]]
     if hold then
       if hold.lot.c ~= c then
-        count_ends(c, outcome, reason, pages, bytes)
+        count_ends(c, outcome, reason, pages, bytes, metered)
         c, pages, bytes = hold.lot.c, 0, 0
       end
       pages, bytes = pages + 1, bytes + body_bytes[i]
       end_once(hold, sent_ms[i], is_answer)
     end
   end
-  count_ends(c, outcome, reason, pages, bytes)
+  count_ends(c, outcome, reason, pages, bytes, metered)
 end
 
 local to_repeat, refused, capped, crowded = {}, {}, {}, -1
@@ -143,7 +156,7 @@ if #settles > 0 then
 end
 for _, settle in ipairs(settles) do
   local token, outcome, reason, sent_ms, bytes, domain_cap, crawl_cap, links, counts, put_in_life,
-    spilled, need, families = unpack(settle)
+    spilled, need, families, metered = unpack(settle)
   local hold = holds[token]
   if not hold then
     drop_spills(worker, token, spilled)
@@ -161,20 +174,25 @@ for _, settle in ipairs(settles) do
       limbo().note_short(c)  -- Links that were put ahead may wait for credits.
     end
     register_spills(worker, hold, spilled)
-    if need and is_open(c) then
+    if need and need[1] and is_open(c) then
       home_waits().raise_need(c, need)
     end
     for i = 1, #counts, 2 do
       count(c, counts[i], counts[i + 1])
     end
-    if families then
+    if families and families[1] then
       count_families(c, families)
     end
     end_once(hold, sent_ms, outcome ~= 'failed')
-    count_ends(c, outcome, reason, 1, bytes)
+    count_ends(c, outcome, reason, 1, bytes, metered)
   end
 end
 save_domain_records()
+for c, rows in pairs(used_in) do
+  if crawl_of(c).state == 'running' then
+    add_used(c, rows)
+  end
+end
 
 for _, requeue in ipairs(requeues) do
   local token, delay_ms, sent_ms, priority_step = unpack(requeue)
@@ -214,7 +232,30 @@ for c in pairs(made_limbo and made_limbo.short or {}) do
 end
 finish()
 local granted_holds, granted_lots, crawls, profiles, gentle = answer_of_grants()
+local SOME_SPENT, spent, watched = 12, nil, {}
+for n = 1, #granted_lots, 2 do
+  if crawl_of(granted_lots[n]).used == SOME_SPENT then
+    watched[(n + 1) / 2], spent, gentle = granted_lots[n], {}, gentle or {}
+  end
+end
+if spent then
+  local names_in = {}
+  for n = 2, #granted_holds, 4 do
+    local c, name = watched[granted_holds[n]], string.match(granted_holds[n + 1], '^[^=]*')
+    while c and name do  -- A site may be a part of a domain, which has one of the names that end its own.
+      names_in[c] = names_in[c] or {}
+      names_in[c][#names_in[c] + 1], name = name, string.match(name, '^[^.]*%.(.+)$')
+    end
+  end
+  for c, names in pairs(names_in) do
+    for domain, budget in pairs(spent_budgets(c, names)) do
+      for _, part in ipairs(budget and { c, domain, budget } or {}) do
+        spent[#spent + 1] = part
+      end
+    end
+  end
+end
 local version, date = version_and_date()
 return cmsgpack.pack({ granted_holds, granted_lots, crawls, profiles, stale, life, next_due, rules_known,
   to_repeat, refused, crowded, capped, version, next(unconfirmed) and home_waits().questions(unconfirmed) or {}, date,
-  gentle })
+  gentle, spent })
