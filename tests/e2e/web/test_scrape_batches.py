@@ -157,7 +157,8 @@ async def test_a_batch_tells_what_the_door_refuses(cluster: Cluster, rest: RestP
         answer = await rest.post("/v2/scrape/batch", [{"url": url} for url in urls])
         assert answer.status == 202, answer.body
         told = answer.data["scrapes"]
-        assert [one["state"] for one in told] == ["queued", "refused", "queued", "refused"]
+        states = [one["state"] for one in told]
+        assert states == ["queued", "refused", "queued", "refused"], told
         assert [one.get("code") for one in told] == [None, "site_blocked", None, "site_busy"]
         assert 400 < told[3]["retry_after_s"] <= 600
         assert answer.headers["location"] == f"/v2/scrape/batch/{answer.data['id']}"

@@ -239,7 +239,7 @@ def once() -> Callable[[SeenRequest], Answer]:
 
 async def test_each_page_as_often_as_it_changes(house: House, tmp_path: Path) -> None:
     """The memory of the guide visits the pages found, within its budget, whichever process dies."""
-    (text,) = re.findall(r"```toml\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    text, *_ = re.findall(r"```toml\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
     database, file = tmp_path / "news.db", tmp_path / "pipelines.toml"
     text = text.replace("sqlite:///news.db", f"sqlite:///{database}")
     # Two visits a second, where the guide says five thousand a day.
