@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from crawlstream.plugins.sinks import SinkUnavailable
 from pipeline_service.memory.sql.change_outbox import ChangeOutbox
-from pipeline_service.sinks.sql.database import Database, Transaction
+from pipeline_service.memory.sql.memory_client import MemoryClient
+from pipeline_service.sinks.sql.database import Database
 from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.store import SqlStore
 from pipeline_service.spec.config import Pipeline
@@ -19,31 +18,16 @@ _TURN = "changes"
 """The note of whose turn it is."""
 
 
-class ChangeStore:
-    """The changes of one memory; calls block, one at a time.
-
-    All raise SinkUnavailable; the first one after an error ConfigError as well.
-    """
+class ChangeStore(MemoryClient):
+    """The changes of one memory."""
 
     def __init__(
         self, database: Database, memory: SqlStore, outbox: ChangeOutbox, pipeline: Pipeline
     ) -> None:
-        """``memory`` is that of the pipeline, on the same database."""
-        self._database = database
-        self._memory = memory
+        super().__init__(database, memory)
         self._outbox = outbox
         self._notes = Notebook(pipeline.name, pipeline.edition)
-        self._is_open = False
         self._has_turn = False
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._is_open = False
-        self._database.close()
-
-    def interrupt(self) -> None:
-        """Make the call in progress fail; from another thread."""
-        self._database.interrupt()
 
     def claim(self, owner: str) -> Sequence[tuple[str, str]] | None:
         """Return key and value of changes for ``owner`` to publish now.
@@ -68,15 +52,3 @@ class ChangeStore:
         """Note that Kafka has these changes."""
         with self._transaction() as transaction:
             self._outbox.remove(transaction, keys)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Transaction]:
-        if not self._is_open:
-            self._memory.open()
-            self._is_open = True
-        try:
-            with self._database.transaction() as transaction:
-                yield transaction
-        except SinkUnavailable:
-            self._is_open = False
-            raise

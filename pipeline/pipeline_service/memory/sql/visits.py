@@ -9,13 +9,11 @@ twice as late.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from crawlstream.plugins.sinks import SinkUnavailable
 from pipeline_service.memory.known_page import KnownPage
 from pipeline_service.memory.sql.effect import (
     BASE,
@@ -26,6 +24,7 @@ from pipeline_service.memory.sql.effect import (
     marks_of,
     seconds_of,
 )
+from pipeline_service.memory.sql.memory_client import MemoryClient
 from pipeline_service.memory.sql.memory_table import MemoryTable
 from pipeline_service.sinks.sql.database import Database, Transaction
 from pipeline_service.sinks.sql.notes import Notebook
@@ -73,34 +72,19 @@ class Course:
     base_s: float
 
 
-class VisitStore:
-    """The visits of one pipeline; calls block, one at a time.
-
-    All raise SinkUnavailable; the first one after an error ConfigError as well.
-    """
+class VisitStore(MemoryClient):
+    """The visits of one pipeline."""
 
     def __init__(
         self, database: Database, memory: SqlStore, pipeline: Pipeline, sink: PagesSink
     ) -> None:
-        """``memory`` is that of the pipeline, on the same database."""
-        self._database = database
-        self._memory = memory
+        super().__init__(database, memory)
         self._name = pipeline.name
         self._table = MemoryTable(sink.table)
         self._columns = tuple(kinds_of(sink))
         self._visits = pipeline.visits or Visits()
         self._schedule = pipeline.visit_schedule
         self._notes = Notebook(pipeline.name, pipeline.edition)
-        self._is_open = False
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._is_open = False
-        self._database.close()
-
-    def interrupt(self) -> None:
-        """Make the call in progress fail; from another thread."""
-        self._database.interrupt()
 
     def claim(self, owner: str) -> VisitClaim | None:
         """Return the pages for ``owner`` to feed now; None: none is due, or another one feeds.
@@ -310,18 +294,6 @@ class VisitStore:
 
     def _base_s(self, state: Mapping[str, Any]) -> float:
         return self._visits.rule(state.get(BASE)).base_s
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Transaction]:
-        if not self._is_open:
-            self._memory.open()
-            self._is_open = True
-        try:
-            with self._database.transaction() as transaction:
-                yield transaction
-        except SinkUnavailable:
-            self._is_open = False
-            raise
 
 
 def _new_occasion(state: dict[str, Any], now: float) -> int:
