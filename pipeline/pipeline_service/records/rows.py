@@ -14,8 +14,8 @@ from typing import Any
 
 from crawlstream.model.delivered import Delivered
 from crawlstream.wire import jsontext
-from crawlstream_extract.metadata import FIELDS as METADATA
 from pipeline_service.formats.columns import COLUMNS, Column, ColumnType
+from pipeline_service.spec.made import MADE
 from pipeline_service.spec.schema import properties, types
 from pipeline_service.spec.stages import StageSpec
 from pipeline_service.stages.fields import kept_names
@@ -128,7 +128,7 @@ def _names(stages: Sequence[StageSpec], schema: Mapping[str, Any]) -> _Names:
         elif spec.kind == "validate":
             names.made |= {name: kind_of(rule) for name, rule in properties(schema).items()}
         else:
-            names.made = _MADE.get(spec.kind, {}) | names.made
+            names.made = {**MADE.get(spec.kind, {}), **names.made}
             if spec.options.get("simhash"):
                 names.made.setdefault("simhash", ColumnType.WHOLE)
     return names
@@ -157,18 +157,6 @@ _KINDS: Mapping[str, ColumnType] = {
     "integer": ColumnType.WHOLE,
     "number": ColumnType.NUMBER,
     "boolean": ColumnType.FLAG,
-}
-_MADE: Mapping[str, dict[str, ColumnType]] = {
-    "page": {
-        n: ColumnType.JSON if n in ("opengraph", "jsonld") else ColumnType.TEXT for n in METADATA
-    },
-    "text": {"text": ColumnType.TEXT},
-    "markdown": {
-        "markdown": ColumnType.TEXT,
-        "markdown_engine": ColumnType.TEXT,
-        "markdown_truncated": ColumnType.FLAG,
-    },
-    "signature": {"signature": ColumnType.TEXT},
 }
 _NUMBER = Column("n", ColumnType.WHOLE, "number of the item on its page", lambda row: row.number)
 

@@ -10,9 +10,14 @@ from typing import Any
 
 from crawlstream.errors import ConfigError
 from crawlstream.wire import jsontext
+from pipeline_service.spec.made import MADE
+from pipeline_service.spec.text_stages import read_codes, read_language
 from pipeline_service.spec.where import Where
 
-KINDS = ("where", "page", "text", "markdown", "signature", "fields", "clean", "validate", "python")
+KINDS = (
+    *("where", "page", "text", "markdown", "language", "signature", "fields", "clean", "validate"),
+    "python",
+)
 RESERVED = frozenset({"id", "n", "_errors", "_extra"})
 """Reserved fields that each row has, and so names that no other field may have."""
 LINKS = ("inline", "reference", "none")
@@ -74,7 +79,24 @@ def read_stages(value: Any, where: str, folder: Path) -> Sequence[StageSpec]:
     stages = tuple(_stage(each, f"{where}[{n}]", folder) for n, each in enumerate(value, 1))
     if sum(each.kind == "validate" for each in stages) > 1:
         raise ConfigError(f'{where}: expected one stage with use = "validate" at most')
+    _check_sources(stages, where)
     return stages
+
+
+def _check_sources(stages: Sequence[StageSpec], where: str) -> None:
+    """Raise ConfigError if a stage reads a field that no stage before it makes."""
+    made: set[str] = set()
+    for number, spec in enumerate(stages, 1):
+        if spec.kind in ("python", "validate"):
+            return
+        key = "language" if spec.kind == "where" else "of"
+        read = key if spec.kind == "where" else spec.options.get("of")
+        if spec.options.get(key) and read not in made:
+            told = f"they make {', '.join(sorted(made))}" if made else "there is none"
+            raise ConfigError(
+                f"{where}[{number}].{key}: no stage before it makes the field {read!r}: {told}"
+            )
+        made |= {*MADE.get(spec.kind, {}), *spec.options.get("rename", {}).values()}
 
 
 def _stage(table: Mapping[str, Any], where: str, folder: Path) -> StageSpec:
@@ -102,7 +124,9 @@ def _where(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
     call = options.get("python", "a:b")
     if not isinstance(call, str) or not _TARGET.match(call):
         raise ConfigError(f'{where}.python: expected "MODULE:FUNCTION"')
-    Where.read({key: options[key] for key in options if key != "python"}, where)
+    if "language" in options:
+        read_codes(options["language"], f"{where}.language")
+    Where.read({key: options[key] for key in options if key not in ("python", "language")}, where)
     return options
 
 
@@ -201,6 +225,7 @@ _OPTIONS: Mapping[str, Callable[[dict[str, Any], str, Path], Mapping[str, Any]]]
     "page": _none,
     "text": _text,
     "markdown": _markdown,
+    "language": read_language,
     "signature": _signature,
     "fields": _fields,
     "clean": _none,

@@ -16,6 +16,7 @@ from pipeline_service.stages.draft import STAGE_FAILED, Draft, Filtered, PageRef
 from pipeline_service.stages.fields import Clean, Fields
 from pipeline_service.stages.filter import Filter
 from pipeline_service.stages.function import Function, described
+from pipeline_service.stages.language import Language
 from pipeline_service.stages.maintext import MainText
 from pipeline_service.stages.markdown import Markdown
 from pipeline_service.stages.metadata import Metadata
@@ -123,6 +124,7 @@ def _made(spec: StageSpec, counted: Sequence[str]) -> ReadyStage:
         "page": Metadata,
         "text": lambda: MainText(spec.options),
         "markdown": lambda: Markdown(spec.options),
+        "language": lambda: Language(spec.options),
         "signature": lambda: Signature(spec.options),
         "fields": lambda: Fields(spec.options),
         "clean": Clean,

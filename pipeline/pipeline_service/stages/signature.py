@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-from lxml import etree
 
 from crawlstream.errors import MissingExtra
 from pipeline_service.stages.draft import Draft
 from pipeline_service.stages.page import Page
+from pipeline_service.stages.texts import visible_text
 
 _SHINGLE = 3
 """Words that are counted as one feature."""
 _MOST_WORDS = 20_000
-_UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
 _WORD = re.compile(r"\w+")
 _DIGITS = re.compile(r"\d+")
 
@@ -45,21 +43,7 @@ class Signature:
 
 def visible_words(page: Page) -> list[str]:
     """The words that a reader of the page may see, in lower case; of any text all words."""
-    if not page.is_html:
-        return _WORD.findall(page.text.lower())
-    return _WORD.findall(" ".join(_seen_texts(page.select.root)).lower())
-
-
-def _seen_texts(root: Any) -> Iterator[str]:
-    """Yield the texts of a tree in their order, in one walk: ``ancestor::`` looks up for each."""
-    walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
-    for event, node in walk:
-        if event == "start" and node.tag in _UNSEEN:
-            walk.skip_subtree()
-        elif event == "start":
-            yield node.text or ""
-        else:
-            yield node.tail or ""
+    return _WORD.findall(visible_text(page).lower())
 
 
 def digest(words: list[str]) -> str | None:

@@ -13,19 +13,13 @@ from hypothesis import strategies as st
 from crawlstream.errors import ConfigError
 from crawlstream.wire.delivered import decode
 from pipeline_service.records.rows import Shape, StoreRow
-from pipeline_service.spec.config import Pipeline, read
-from pipeline_service.stages.chain import Chain, PageOutcome
+from pipeline_service.spec.config import Pipeline
+from pipeline_service.stages.chain import Chain
 from pipeline_service.stages.fields import cleaned
-from pipeline_service.workers.outcomes import outcome_bytes, outcome_of
 from support.hostile.markup import cpu_s, shapes
 from support.pipelines.results import record
+from support.pipelines.stages import SHOP, pipeline, rows, run, stage, use
 
-SHOP = b"""<!doctype html><html lang="de"><head><title> A
- shop</title><meta name="Description" content="all of it"><meta name=robots content=noindex>
-<link rel="x CANONICAL" href="/canon"><meta property="og:title" content="Og"><meta property="fb:a"
-content="b"><script type="application/ld+json">[{"@type": "Product", "n": 1}, 2]</script>
-<script type="application/ld+json">{broken</script></head><body><h1>Lamp</h1>
-<p class="price">12.5</p><ul><li>one<li>two</ul><style>p {}</style></body></html>"""
 SCHEMA = {
     "type": "object",
     "required": ["name", "price"],
@@ -36,45 +30,6 @@ SCHEMA = {
         "maker": {"type": "object", "properties": {"city": {"type": "string"}}},
     },
 }
-
-
-def pipeline(stages: str, folder: Path = Path(), more: str = "", which: str = "jsonl") -> Pipeline:
-    """Return a pipeline with these stages."""
-    sink = f'[pipeline.a.sink]\nkind = "files"\npath = "/x"\nformat = "{which}"'
-    return read(f"[pipeline.a]\n{more}\n{stages}\n{sink}", {}, folder)["a"]
-
-
-def stage(text: str) -> str:
-    """A stage of these keys."""
-    return f"[[pipeline.a.stage]]\n{text}\n"
-
-
-def use(*names: str) -> str:
-    """Stages without options."""
-    return "".join(stage(f'use = "{name}"') for name in names)
-
-
-def run(described: Pipeline, body: bytes = SHOP, **changes: Any) -> PageOutcome:
-    """Return the outcome of a page, encoded and decoded as a worker's answer."""
-    value = record(1, body=body, **changes)
-    return outcome_of(outcome_bytes(Chain(described.plan).run(decode(value))))
-
-
-def rows(described: Pipeline, body: bytes = SHOP, **changes: Any) -> list[dict[str, Any]]:
-    """The rows of a page as JSON; its Parquet columns say the same of its fields."""
-    value = record(1, body=body, **changes)
-    chain = Chain(described.plan)
-    outcome = outcome_of(outcome_bytes(chain.run(decode(value))))
-    assert outcome.rows is not None, outcome
-    shape = Shape(described.stage, chain.schema)
-    made = [
-        StoreRow(decode(value), value, each.fields, each.number, each.errors)
-        for each in outcome.rows
-    ]
-    for row in made:
-        for column in shape.columns:
-            column.take(row)
-    return [orjson.loads(shape.record(row)) for row in made]
 
 
 def test_metadata_is_added_to_the_page() -> None:
@@ -494,43 +449,3 @@ def test_what_needs_a_process_of_its_own_has_one() -> None:
     assert pipeline(stage('use = "where"\nstatus = ["200"]')).worker_count == 0
     assert pipeline(use("page")).worker_count == 1
     assert pipeline(use("page"), more="workers = 0").worker_count == 0
-
-
-def test_markdown_is_added_to_the_page() -> None:
-    """With absolute links, and what has made it; null where the page is not HTML."""
-    page = b"<main><h1>A lamp</h1><p><a href='/x' onclick=x()>more</a><script>x()</script>"
-    (row,) = rows(pipeline(use("markdown")), page)
-    assert row["markdown"] == "# A lamp\n\n[more](http://127.0.0.7:8080/x)"
-    assert (row["markdown_engine"], row["markdown_truncated"]) == ("html-to-markdown", False)
-    (row,) = rows(pipeline(use("markdown")), b"%PDF", encoding="binary")
-    assert row["markdown"] is row["markdown_engine"] is row["markdown_truncated"] is None
-
-
-def test_markdown_has_what_its_options_ask_for() -> None:
-    """The whole page, without links, and only its beginning."""
-    page = b"<nav>menu</nav><main><a href=/x>more</a>" + b"<p>some words</p>" * 200
-    options = 'use = "markdown"\nmain = false\nlinks = "none"\nmax_chars = 1000'
-    (row,) = rows(pipeline(stage(options)), page)
-    assert row["markdown"].startswith("menu\n\nmore\n\nsome words\n\n")
-    assert row["markdown"].endswith("some words")
-    assert row["markdown_truncated"]
-    assert len(row["markdown"]) <= 1000
-    pages = "<div>" * 50_000 + "<p>some words</p>" * 20
-    (row,) = rows(pipeline(use("markdown")), pages.encode())
-    assert (row["markdown_engine"], row["markdown"][:10]) == ("scan", "some words")
-
-
-@pytest.mark.parametrize(
-    ("option", "told"),
-    [
-        ("links = 3", "links: expected one of inline, reference, none"),
-        ("main = 1", "main: expected true or false"),
-        ("max_chars = 1", "max_chars: expected a number from 1000 to 1000000"),
-        ("max_chars = true", "max_chars: expected"),
-        ("tables = true", "unknown key 'tables'; known: main, links, images, hidden, max_chars"),
-    ],
-)
-def test_options_of_markdown_are_checked(option: str, told: str) -> None:
-    """When the file is read."""
-    with pytest.raises(ConfigError, match=told):
-        pipeline(stage(f'use = "markdown"\n{option}'))

@@ -1,0 +1,46 @@
+"""Options of the stages that read texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from crawlstream.errors import ConfigError
+from pipeline_service.spec.quantities import known, text
+
+Readers = Mapping[str, tuple[Any, Callable[[Any, str], Any]]]
+"""By the name of an option: its default, and the function that reads a value."""
+_CODE = re.compile(r"[a-z]{2,3}\Z")
+
+
+def read_options(options: Mapping[str, Any], readers: Readers, where: str) -> Mapping[str, Any]:
+    """Return all options of a stage; ConfigError."""
+    known(options, tuple(readers), where)
+    return {
+        name: read(options[name], f"{where}.{name}") if name in options else default
+        for name, (default, read) in readers.items()
+    }
+
+
+def read_language(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
+    """Options of the stage ``language``; the model knows which codes there are."""
+    return read_options(options, _LANGUAGE, where)
+
+
+def read_codes(value: Any, where: str) -> list[str]:
+    """Return a list of codes of languages; ConfigError."""
+    is_list = isinstance(value, list) and value
+    if not is_list or not all(isinstance(each, str) and _CODE.match(each) for each in value):
+        raise ConfigError(f'{where}: expected a list of ISO 639 codes, such as ["de", "en"]')
+    return list(value)
+
+
+def _share(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ConfigError(f"{where}: expected a number from 0 to 1")
+    return float(value)
+
+
+_LANGUAGE: Readers = {"languages": ([], read_codes), "least": (0.5, _share), "of": ("", text)}

@@ -1,0 +1,180 @@
+"""Stages over texts: Markdown and the language of a page."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlstream.errors import ConfigError
+from crawlstream_extract.language import UNKNOWN, LanguageModel
+from pipeline_service.records.rows import Shape
+from pipeline_service.stages.chain import Chain
+from support.pipelines.stages import pipeline, rows, run, stage, use
+
+SENTENCES = {
+    "de": "Die Lampe gibt dem ganzen Zimmer Licht, und sie ist aus Messing gemacht.",
+    "en": "The lamp gives light to the whole room, and it is made of brass.",
+    "es": "La lámpara da luz a toda la habitación y está hecha de latón.",
+    "fr": "La lampe éclaire toute la pièce, et elle est faite de laiton.",
+    "ja": "このランプは部屋全体を照らし、真鍮でできています。",
+    "nl": "De lamp geeft licht aan de hele kamer, en hij is gemaakt van messing.",
+    "pl": "Lampa oświetla cały pokój i jest wykonana z mosiądzu.",
+    "ru": "Лампа освещает всю комнату, она сделана из латуни.",
+    "zh": "这盏灯照亮了整个房间。它是用黄铜制成的。",
+}
+
+
+@pytest.fixture(scope="module")
+def languages() -> LanguageModel:
+    """The model, loaded once."""
+    return LanguageModel()
+
+
+def test_texts_have_the_language_that_they_are_written_in(languages: LanguageModel) -> None:
+    """Returns the code of each sentence, also if it stands between addresses of links."""
+    for code, text in SENTENCES.items():
+        found, score = languages.of(text)
+        assert (found, score > 0.8) == (code, True), text
+        links = " ".join(f"[{word}](https://en.example.com/the/{n})" for n, word in enumerate(text))
+        assert languages.of(f"{text} {links} https://en.example.com/the/lamp")[0] == code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " \n", "OK", "2026-11-01", "SKU-1234-AB 12 34", "Login Register Cart Search Menu"),
+        *("Hotel Berlin", "\ufffd" * 99, "x" * 5_000, "Facebook Twitter Instagram YouTube"),
+    ],
+)
+def test_names_and_numbers_have_no_language(languages: LanguageModel, text: str) -> None:
+    """Returns ``und`` with a score below one half."""
+    code, score = languages.of(text)
+    assert code == UNKNOWN
+    assert score < 0.5
+
+
+@given(text=st.text())
+def test_every_text_has_a_language_or_none(languages: LanguageModel, text: str) -> None:
+    """Returns the same code and probability each time, whatever the text is."""
+    code, score = languages.of(text)
+    assert languages.of(text) == (code, score)
+    assert 0 <= score <= 1
+    assert 2 <= len(code) <= 3
+
+
+def test_only_the_beginning_of_a_text_is_read(languages: LanguageModel) -> None:
+    """The language of a long page costs no more than that of its first 4 000 characters."""
+    german, english = SENTENCES["de"] * 100, SENTENCES["en"] * 10_000
+    assert languages.of(german + english) == languages.of(german)
+
+
+def test_other_languages_than_those_of_a_closed_set_are_unknown() -> None:
+    """A page in another language does not get the nearest one of the set."""
+    few = LanguageModel(["de", "en"], 0.5)
+    for code, text in SENTENCES.items():
+        assert few.of(text)[0] == (code if code in ("de", "en") else UNKNOWN), text
+    assert LanguageModel(["en"], 0.999_999).of("The lamp gives light")[0] == UNKNOWN
+
+
+def test_the_language_is_added_to_the_page() -> None:
+    """Reads the text of an earlier stage, or the visible text."""
+    menu = "".join(f"<a href=/{n}>{SENTENCES['fr']}</a>" for n in range(5))
+    page = f"<html lang=en><nav>{menu}</nav><main><p>{SENTENCES['de'] * 3}</main>".encode()
+    (row,) = rows(pipeline(use("markdown", "language")), page)
+    assert row["language"] == "de"
+    assert row["language_score"] > 0.9
+    described = pipeline(use("language"))
+    (row,) = rows(described, page)
+    assert row["language"] == "fr"
+    (row,) = rows(described, b"%PDF", encoding="binary")
+    assert row["language"] is row["language_score"] is None
+    kinds = {column.name: str(column.kind) for column in Shape(described.stage, None).columns}
+    assert (kinds["language"], kinds["language_score"]) == ("text", "64-bit floating point")
+
+
+def test_items_have_a_language_of_the_field_that_is_named() -> None:
+    """Null for an item without that field."""
+    item = use("python:support.pipelines.shop:product")
+    (row,) = rows(pipeline(item + stage('use = "language"\nof = "name"\nleast = 0')))
+    assert row["language"] != UNKNOWN
+    (row,) = rows(pipeline(item + stage('use = "language"\nof = "color"')))
+    assert row["language"] is None
+
+
+def test_pages_are_filtered_by_their_language() -> None:
+    """Counts a page in none of the languages by the key."""
+    described = pipeline(use("language") + stage('use = "where"\nlanguage = ["de", "ja"]'))
+    for code, text in SENTENCES.items():
+        outcome = run(described, f"<p>{text}".encode())
+        assert (outcome.rows is not None) == (code in ("de", "ja"))
+        assert outcome.filtered == ("" if outcome.rows else "where.language")
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("languages = []", "languages: expected a list of ISO 639 codes"),
+        ('languages = ["German"]', "languages: expected a list of ISO 639 codes"),
+        ("least = 2", "least: expected a number from 0 to 1"),
+        ("least = true", "least: expected a number from 0 to 1"),
+        ('of = ""', "of: expected text"),
+        ('of = "txt"', "no stage before it makes the field 'txt': they make markdown, markdown_e"),
+        ('use = "where"\nlanguage = "de"', "language: expected a list of ISO 639 codes"),
+        ('use = "where"\nlanguage = ["de"]', "no stage before it makes the field 'language'"),
+        ("model = 1", "unknown key 'model'; known: languages, least, of"),
+    ],
+)
+def test_options_of_language_are_checked(option: str, told: str) -> None:
+    """When the file is read."""
+    use_it = "" if option.startswith("use") else 'use = "language"\n'
+    stages = use("markdown") + stage(use_it + option)
+    with pytest.raises(ConfigError, match=told):
+        pipeline(stages)
+
+
+def test_a_language_that_the_model_does_not_know_is_refused() -> None:
+    """Before a record is read, with the languages that it knows."""
+    described = pipeline(stage('use = "language"\nlanguages = ["de", "qq"]'))
+    with pytest.raises(ConfigError, match=r"stage language: .* the language 'qq'; known: ace, af,"):
+        Chain(described.plan)
+
+
+def test_markdown_is_added_to_the_page() -> None:
+    """With absolute links, and what has made it; null where the page is not HTML."""
+    page = b"<main><h1>A lamp</h1><p><a href='/x' onclick=x()>more</a><script>x()</script>"
+    (row,) = rows(pipeline(use("markdown")), page)
+    assert row["markdown"] == "# A lamp\n\n[more](http://127.0.0.7:8080/x)"
+    assert (row["markdown_engine"], row["markdown_truncated"]) == ("html-to-markdown", False)
+    (row,) = rows(pipeline(use("markdown")), b"%PDF", encoding="binary")
+    assert row["markdown"] is row["markdown_engine"] is row["markdown_truncated"] is None
+
+
+def test_markdown_has_what_its_options_ask_for() -> None:
+    """The whole page, without links, and only its beginning."""
+    page = b"<nav>menu</nav><main><a href=/x>more</a>" + b"<p>some words</p>" * 200
+    options = 'use = "markdown"\nmain = false\nlinks = "none"\nmax_chars = 1000'
+    (row,) = rows(pipeline(stage(options)), page)
+    assert row["markdown"].startswith("menu\n\nmore\n\nsome words\n\n")
+    assert row["markdown"].endswith("some words")
+    assert row["markdown_truncated"]
+    assert len(row["markdown"]) <= 1000
+    pages = "<div>" * 50_000 + "<p>some words</p>" * 20
+    (row,) = rows(pipeline(use("markdown")), pages.encode())
+    assert (row["markdown_engine"], row["markdown"][:10]) == ("scan", "some words")
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("links = 3", "links: expected one of inline, reference, none"),
+        ("main = 1", "main: expected true or false"),
+        ("max_chars = 1", "max_chars: expected a number from 1000 to 1000000"),
+        ("max_chars = true", "max_chars: expected"),
+        ("tables = true", "unknown key 'tables'; known: main, links, images, hidden, max_chars"),
+    ],
+)
+def test_options_of_markdown_are_checked(option: str, told: str) -> None:
+    """When the file is read."""
+    with pytest.raises(ConfigError, match=told):
+        pipeline(stage(f'use = "markdown"\n{option}'))
