@@ -1,4 +1,4 @@
-"""Entries of sitemaps and feeds: sitemaps (sitemaps.org), their indexes, RSS, Atom, and robots.txt.
+"""Entries of sitemaps (sitemaps.org), their indexes, RSS, Atom, robots.txt and llms.txt.
 
 They are read in pieces, unpacked as they are read, and no tree is made of them, so that their size
 does not matter to the memory. There is neither a DTD nor an entity but the five of XML: any other
@@ -10,16 +10,17 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from lxml import etree
 
 from crawlstream.model.web.address import resolved
 from crawlstream_extract.hrefs import Hrefs, refusal_of
+from crawlstream_extract.markdown_links import markdown_links
 from crawlstream_extract.sitemap_text import (
     CutShort,
     as_xml,
@@ -40,6 +41,12 @@ MOST_DEPTH = 100
 """Elements in one another."""
 MOST_CHARACTERS = 8 << 20
 """Characters of all URLs of one file."""
+LLMS_TXT = "/llms.txt"
+"""Path of a Markdown file that lists pages of its site (llmstxt.org)."""
+MOST_IN_LLMS_TXT = 5_000
+"""Links of one llms.txt; those beyond are counted."""
+LONGEST_LLMS_TXT = 1 << 20
+"""Bytes that are read of one llms.txt."""
 
 _LONGEST_TEXT = 4_096
 """Characters of a field; nothing longer is a URL."""
@@ -49,6 +56,11 @@ _MOST_ROBOTS = 512 * 1024
 _SITEMAP = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
 _ALONE = re.compile(r"https?://\S+", re.IGNORECASE)
 """A line of a sitemap that is text."""
+_PAGE = re.compile(rb"[\s\xef\xbb\xbf]*+<(?:!doctype|html|head|body|\?xml)", re.IGNORECASE)
+"""How a page begins that a site sends in place of an llms.txt, after comments."""
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_BEGINNING = 4_096
+"""Bytes in which that is searched."""
 _DATE = re.compile(
     r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2}"
     r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?)?)?"
@@ -88,22 +100,26 @@ class SitemapListing:
 
 
 def listing_of(url: str, body: bytes, *, is_whole: bool = True) -> SitemapListing:
-    """Return what a file at a URL lists: a sitemap, a feed, or robots.txt.
+    """Return what a file at a URL lists: a sitemap, a feed, robots.txt or llms.txt.
 
     ``is_whole``: whether the body did not break off on its way here.
     """
-    is_robots = url.partition("?")[0].endswith("/robots.txt")
-    found = _of_robots(url, body) if is_robots else _of_sitemap(url, body)
+    path = url.partition("?")[0]
+    if path.endswith("/robots.txt"):
+        found = _of_robots(url, body)
+    else:
+        read = _read_llms_txt if path.endswith(LLMS_TXT) else _read
+        found = _read_by(read, url, body)
     if not is_whole:
         found.refused["sitemap_cut"] = 1
     return found
 
 
-def _of_sitemap(url: str, body: bytes) -> SitemapListing:
+def _read_by(read: Callable[[_Reader, bytes], None], url: str, body: bytes) -> SitemapListing:
     reader = _Reader(url)
     refused = reader.found.refused
     try:
-        _read(reader, body)
+        read(reader, body)
     except CutShort as cut:
         refused["sitemap_cut"] += 1
         reader.found.why = str(cut)
@@ -137,6 +153,34 @@ def _read(reader: _Reader, body: bytes) -> None:
             reader.line(line)
     else:
         _feed(reader, chain((head[start:],), pieces))
+
+
+def _read_llms_txt(reader: _Reader, body: bytes) -> None:
+    """Read the links of Markdown, up to the maximum or to a part that cannot be read."""
+    text, why = _beginning_of(body)
+    reader.is_known = not _PAGE.match(_COMMENT.sub(b"", text[:_BEGINNING]))
+    if reader.is_known:
+        links = markdown_links(text.decode("utf-8", "replace"))
+        for title, url in islice(links, MOST_IN_LLMS_TXT):
+            reader.link(url, title)
+        if beyond := sum(1 for _ in links):
+            reader.found.refused["too_many"] += beyond
+    if why:
+        raise CutShort(why)
+
+
+def _beginning_of(body: bytes) -> tuple[bytes, str]:
+    """Return the text of a file as far as it may be read, and why it is not all of it."""
+    text = bytearray()
+    try:
+        for piece in text_of(body):
+            text += piece
+            if len(text) > LONGEST_LLMS_TXT:
+                break
+    except CutShort as cut:
+        return bytes(text), str(cut)
+    is_long = len(text) > LONGEST_LLMS_TXT
+    return bytes(text[:LONGEST_LLMS_TXT]), "it is longer than 1 MiB" if is_long else ""
 
 
 def _feed(reader: _Reader, pieces: Iterable[bytes]) -> None:
@@ -267,6 +311,11 @@ class _Reader:
             self.is_known = True
             self._keep({"loc": text})
         self.check()
+
+    def link(self, url: str, title: str) -> None:
+        """A link of a file in Markdown."""
+        if len(url) < _LONGEST_TEXT and not url.startswith("#"):
+            self._keep({"loc": url, "title": title})
 
     @property
     def has_ended(self) -> bool:

@@ -289,6 +289,9 @@ def _sitemaps() -> dict[str, ExpensivePage]:
     robots = b"".join(b"sitemap:/%d\n" % n for n in range(200_000))
     plain = {"Content-Type": "text/plain"}
     lines = ExpensivePage(robots, plain, url="http://a.example/robots.txt", spider=SitemapSpider)
+    text = _many("- [Page {0}](/{0}): " + "[" * 20 + "\n", "# Site\n")
+    llms_txt = ExpensivePage(text, plain, url="http://a.example/llms.txt", spider=SitemapSpider)
+    packed["llms.txt"] = llms_txt
     half = replace(packed["sitemap"], body=packed["sitemap"].body[:100_000])
     names = tuple(f"n{number}.b.example" for number in range(1000))
     texts = tuple(f"(?:{'ab?' * 300}|x{number})" for number in range(100))

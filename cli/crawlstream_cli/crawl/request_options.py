@@ -190,8 +190,8 @@ class RequestOptions:
         SitemapUse | None,
         typer.Option(
             help=(
-                "Find pages by the sitemaps of the site: also, or only, without following links."
-                " Needs --depth of at least 1."
+                "Find pages by sitemaps, feeds and llms.txt of the site: also, or only, without"
+                " following links. Needs --depth of at least 1."
             )
         ),
     ] = None

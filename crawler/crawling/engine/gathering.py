@@ -42,7 +42,8 @@ class Gathering:
         if page.lease.profile.sitemaps:
             self._follows = not self._fetches_pages or follows_links(page)
             named, most = parts.sitemaps_of(page.lease.entry.url), settings.sitemap_files
-            self._read_on(sitemaps_at(page, response, named, most))
+            with parts.recorder.noting(page):
+                self._read_on(sitemaps_at(page, response, named, most))
 
     def take(self, each: Any) -> Any:
         """Keep links and requests; anything else comes back, an item for the pipelines."""

@@ -1,9 +1,10 @@
 """Sitemaps of a crawl with ``sitemaps``: which files it reads, and which pages of them it fetches.
 
-A page to which a seed leads has the sitemaps of its origin as children, and each sitemap those that
-it lists. So they are pages of the crawl like all others, and are read once a run. Each file knows
-how many may be read because of it, and shares that among the files that it lists: so the bound
-holds without a counter, however often a page is repeated, and in whichever worker.
+A page to which a seed leads has the sitemaps of its origin as children, its feeds and the llms.txt
+of its origin, and each sitemap those that it lists. So they are pages of the crawl like all others,
+and are read once a run. Each file knows how many may be read because of it, and shares that among
+the files that it lists: so the bound holds without a counter, however often a page is repeated, and
+in whichever worker.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from scrapy.http import Response
 
 from crawling.links.children import referrers_of
 from crawling.links.scope import LinkRules, rules_for
+from crawling.page.head import head_of
 from crawling.page.page import Page
 from crawling.page.scrapy_request import page_of
 from crawlstream.errors import InvalidUrl
@@ -25,12 +27,14 @@ from crawlstream.model.crawl import READS_SITEMAP, Entry
 from crawlstream.model.scope import SitemapUse
 from crawlstream.model.url import domain_key, host_of, link_url, origin_of
 from crawlstream.model.web.address import resolved
-from crawlstream_extract.sitemaps import SitemapEntry, SitemapListing, listing_of
+from crawlstream_extract.sitemaps import LLMS_TXT, SitemapEntry, SitemapListing, listing_of
 
 MOST_NAMED = 100
 """Sitemaps of one robots.txt."""
 _MOST_LEVELS = 3
 """Sitemaps in one another."""
+_MOST_FEEDS = 5
+"""Feeds of one page."""
 _SHARES = 20
 """Sitemaps of one robots.txt that may lead to as many files as a single one may."""
 _USUAL = "/sitemap.xml"
@@ -81,10 +85,10 @@ def follows_links(page: Page) -> bool:
 def sitemaps_at(
     page: Page, response: Response, named: Sequence[str] | None, most_files: int
 ) -> SitemapFiles:
-    """Return the sitemaps of the origin of a page, if a seed has led there.
+    """Return sitemaps and llms.txt of the origin of a page and its feeds, if a seed has led there.
 
     ``named``: those that its robots.txt names; None: that is not known, so robots.txt is read like
-    a sitemap. ``most_files``: files that one of them may lead to.
+    a sitemap. ``most_files``: files that one of them may lead to; others lead to none.
     """
     lease = page.lease
     is_seeds = lease.entry.origin is not None and not lease.entry.is_sitemap
@@ -97,7 +101,21 @@ def sitemaps_at(
     else:
         urls = filter(None, (resolved(robots, each) for each in named))
         entries = maker.named([SitemapEntry(each) for each in urls], _SHARES * most_files)
-    return SitemapFiles(entries, refused)
+    return SitemapFiles([*entries, *maker.leaves(_feeds_of(page, response, refused))], refused)
+
+
+def _feeds_of(page: Page, response: Response, refused: Counter[str]) -> list[str]:
+    """Return the feeds that the head of a page names; count those that are left out."""
+    feeds: list[str] = []
+    try:
+        head = head_of(response)
+        feeds = list(dict.fromkeys(head.feeds())) if head else []
+    except Exception as error:  # noqa: BLE001  whatever the parser trips over, the page is kept
+        log.warning("parse", outcome="feeds_unread", url=response.url, error=str(error)[:200])
+    kept = [] if page.keeps_links else feeds[:_MOST_FEEDS]
+    if left := len(feeds) - len(kept):
+        refused["nofollow" if page.keeps_links else "sitemap_bound"] += left
+    return kept
 
 
 def listed_by(response: Response, *, is_whole: bool) -> ListedPages:
@@ -110,7 +128,8 @@ def listed_by(response: Response, *, is_whole: bool) -> ListedPages:
     maker = _Maker(page, response, refused)
     is_there = response.status // 100 == 2
     if not is_there and place.level:
-        refused["no_sitemap"] += 1
+        if not _is_llms_txt(page.lease.entry):
+            refused["no_sitemap"] += 1
         return ListedPages(SitemapFiles(refused=refused))
     url = page.lease.entry.url if place.level == 0 else response.url
     body = response.body if is_there else b""
@@ -160,6 +179,11 @@ def allowed(
     return kept
 
 
+def _is_llms_txt(entry: Entry) -> bool:
+    """Return whether a file is an llms.txt, which most sites do not have, or what it moved to."""
+    return (*entry.redirect_urls, entry.url)[0].endswith(LLMS_TXT)
+
+
 def _place_of(entry: Entry) -> SitemapPlace:
     """Return the place of a file; one that was made elsewhere leads to no other."""
     found = entry.meta.get(_PLACE)
@@ -184,6 +208,12 @@ class _Maker:
         kept = self._allowed(sitemaps or [SitemapEntry(f"{origin}{_USUAL}")])
         most, each = min(files, MOST_NAMED), files // _SHARES
         return self._shared(kept, 1, most=most, files=files, each=each)
+
+    def leaves(self, feeds: Iterable[str]) -> Sequence[Entry]:
+        """Return feeds and the llms.txt of the origin, which lead to no other files."""
+        llms_txt = f"{origin_of(self._lease.entry.url)}{LLMS_TXT}"
+        kept = self._allowed(map(SitemapEntry, (*feeds, llms_txt)))
+        return self.entries(kept, _MOST_LEVELS, 1)
 
     def below(self, sitemaps: Sequence[SitemapEntry], place: SitemapPlace) -> Sequence[Entry]:
         """Return those that an index lists: of its own site only."""

@@ -26,6 +26,7 @@ _LONGEST_TAG = 16 * 1024
 """Bytes that are read of the last element of a head whose end is not known."""
 _ESCAPED = re.compile(rb"(?:name|rel)\s*+=\s*+[\"']?[^\"'>&]{0,64}&#")
 """A name or relation with a letter that is written as a number."""
+_FEEDS = frozenset({"application/rss+xml", "application/atom+xml"})
 _PAIRS = ((b"<!--", b"-->"), (b"<script", b"</script"), (b"<style", b"</style"))
 """Begin and end of parts whose markup is none."""
 
@@ -58,6 +59,15 @@ class Head:
             if target := resolved(self._parsed.base, element.get("href") or ""):
                 yield target
 
+    def feeds(self) -> Iterator[str]:
+        """Yield the addresses of RSS and Atom feeds that it names as another form of the page."""
+        if b"alternate" not in self.letters:
+            return
+        for element in self._some("link", "type", _is_feed):
+            is_alternate = "alternate" in (element.get("rel") or "").lower().split()
+            if is_alternate and (target := resolved(self._parsed.base, element.get("href") or "")):
+                yield target
+
     def _some(self, tag: str, attribute: str, is_meant: Any) -> Iterator[Any]:
         """Yield elements with a value of an attribute that is meant, in lower-case letters."""
         found = (
@@ -74,6 +84,10 @@ class Head:
         if self._markup is None:
             self._markup = ParsedPage(self._response.replace(body=self._body))
         return self._markup
+
+
+def _is_feed(media_type: str) -> bool:
+    return media_type.partition(";")[0].rstrip() in _FEEDS
 
 
 def head_of(response: Response) -> Head | None:

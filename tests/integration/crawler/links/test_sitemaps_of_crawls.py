@@ -42,8 +42,8 @@ def index(*urls: str) -> Answer:
 
 
 def visits(site: CrawlerSite) -> Counter[str]:
-    """Requests by path, without those for the rules of robots.txt."""
-    return Counter(site.paths())
+    """Requests by path, without those for the rules of robots.txt and for the llms.txt."""
+    return Counter(path for path in site.paths() if path != "/llms.txt")
 
 
 async def crawled(
@@ -86,10 +86,40 @@ async def test_pages_that_only_sitemaps_list_are_all_fetched_once(
     results = cluster.results()
     assert set(counted(results).values()) == {1}
     marked = {one["url"].removeprefix(site.url("")) for one in results if one.get("sitemap")}
-    assert marked == set(files)
+    assert marked == {*files, "/llms.txt"}
     (second,) = [one for one in results if one["url"] == site.url("/2.xml")]
     assert second["links"][0]["lastmod"] == "2026-11-20"
     assert {one["depth"] for one in results if one["url"] == site.url(DEEP[-1])} == {1}
+
+
+@both_ways
+async def test_pages_that_only_feeds_and_llms_txt_list_are_all_fetched(
+    cluster: CrawlerCluster,
+) -> None:
+    """Find all pages of a site without sitemap that its home page does not link to."""
+    in_atom, in_rss, in_text = (
+        [f"/{name}/{number}" for number in range(20)] for name in ("atom", "rss", "text")
+    )
+    atom = "".join(f"<entry><link href='{path}'/></entry>" for path in in_atom)
+    rss = "".join(f"<item><link>{path}</link></item>" for path in [*in_rss, *in_atom[:5]])
+    text = "# Site\n" + "".join(f"- [Page]({path}): a page\n" for path in [*in_text, *in_rss[:5]])
+    feeds = "<link rel=alternate type='application/atom+xml' href=/feed.atom>"
+    feeds += "<link rel=alternate type='application/rss+xml' href=/feed.rss>"
+    feeds += "<link rel=alternate type='application/rss+xml' href=http://127.0.0.9:1/far.rss>"
+    home = Answer(f"<html><head>{feeds}</head><body>".encode())
+    pages = {
+        "/robots.txt": robots(),
+        "/": home,
+        "/feed.atom": Answer(f"<feed>{atom}</feed>".encode(), headers=XML),
+        "/feed.rss": Answer(f"<rss><channel>{rss}</channel></rss>".encode(), headers=XML),
+        "/llms.txt": Answer(text.encode(), headers={"Content-Type": "text/markdown"}),
+        **dict.fromkeys((*in_atom, *in_rss, *in_text), home),
+    }
+    with serving_pages(pages) as site:
+        state = await crawled(cluster, site, sitemaps="also")
+        files = ("/", "/sitemap.xml", "/feed.atom", "/feed.rss", "/llms.txt")
+        assert Counter(site.paths()) == dict.fromkeys((*files, *in_atom, *in_rss, *in_text), 1)
+    assert state.filtered_by_reason == {"domain": 1, "duplicate": 10, "no_sitemap": 1}
 
 
 async def test_hostile_indexes_are_bounded(cluster: CrawlerCluster) -> None:
@@ -167,5 +197,5 @@ async def test_sitemaps_move_with_their_seed(cluster: CrawlerCluster) -> None:
             crawl = await cluster.ask({"url": site.url("/"), **fields})
             state = await cluster.end_of(crawl, timeout_s=60)
         fetched = {each.path for each in site.visits if each.host == "127.0.0.2"}
-        assert fetched == {"/", "/robots.txt", "/old.xml", "/new.xml", "/a"}
+        assert fetched == {"/", "/robots.txt", "/llms.txt", "/old.xml", "/new.xml", "/a"}
     assert state.filtered_by_reason == {"domain": 1}

@@ -87,8 +87,9 @@ def test_files_beyond_the_share_are_counted() -> None:
 def test_a_seed_leads_to_the_robots_txt_of_its_origin() -> None:
     """Where that is not at hand; that leads to the sitemaps that it names, or the usual one."""
     found = crawl_page(LinkSpider, f"{HERE}deep/page?a=1", "", request=ASKED)
-    (robots,) = found.outlinks
+    robots, llms_txt = found.outlinks
     assert (robots.url, robots.depth) == (f"{HERE}robots.txt", 0)
+    assert (llms_txt.url, llms_txt.depth) == (f"{HERE}llms.txt", 0)
     assert "sitemap" not in found.results[0]
     text = "Sitemap: /1.xml\nSitemap: http://elsewhere.example/2.xml\nDisallow: /\n"
     named = read(robots, text).outlinks
@@ -101,11 +102,64 @@ def test_a_seed_leads_to_the_robots_txt_of_its_origin() -> None:
     assert (none.outlinks, left_out(none)) == ([], {"no_sitemap": 1})
 
 
+def feed(href: str, rel: str = "alternate", kind: str = "application/rss+xml") -> str:
+    """An element that names a feed."""
+    return f"<link rel='{rel}' type='{kind}' href='{href}'>"
+
+
+def urls_of(body: str, **asked: Any) -> tuple[list[str], dict[str, int]]:
+    """Return the files that a seed leads to besides robots.txt, and what was left out."""
+    found = crawl_page(LinkSpider, HERE, body, request={**ASKED, **asked})
+    assert found.outlinks[0].url == f"{HERE}robots.txt"
+    return [each.url for each in found.outlinks[1:]], left_out(found)
+
+
+def test_a_seed_leads_to_five_feeds_and_the_llms_txt_of_its_origin() -> None:
+    """Feeds are in the head, RSS or Atom, each once, and on hosts that the crawl may visit."""
+    links = [
+        feed("/1", "home ALTERNATE", "Application/Atom+XML; charset=utf-8"),
+        *(feed(f"/{number}") for number in (1, 2, 3, 4, 5, 6)),
+        *(f"<link rel=alternate hreflang=x{each} href=/x{each}>" for each in range(100)),
+        feed("/no", "stylesheet"),
+        feed("/no", kind="application/json"),
+        f"<template>{feed('/no')}</template>",
+    ]
+    body = f"<head>{''.join(links)}</head><body>"
+    llms_txt = f"{HERE}llms.txt"
+    found, refused = urls_of(body)
+    assert found == [*(f"{HERE}{number}" for number in (1, 2, 3, 4, 5)), llms_txt]
+    assert refused == {"sitemap_bound": 1}
+    foreign = feed("http://b.example/f") + feed("f/a") + feed("javascript:1")
+    found, refused = urls_of(f"<base href=/b/>{foreign}", allowed_domains=["a.com"])
+    assert (found, refused) == ([f"{HERE}b/f/a", llms_txt], {"domain": 1})
+    found, _ = urls_of(f"<p>text</p>{foreign}")
+    assert "http://b.example/f" in found
+    page = f"<meta name=robots content=nofollow>{foreign}"
+    assert urls_of(page, directives="obey") == ([llms_txt], {"nofollow": 2})
+
+
+def test_files_beside_the_sitemaps_lead_to_pages_only() -> None:
+    """A feed that is an index is bounded; an llms.txt that is not there does not count."""
+    body = f"<head>{feed('/f')}</head>"
+    seed = crawl_page(LinkSpider, HERE, body, request=ASKED)
+    _, in_head, llms_txt = seed.outlinks
+    found = read(in_head, index(f"{HERE}1", f"{HERE}2"))
+    assert (found.outlinks, left_out(found)) == ([], {"sitemap_bound": 2})
+    listed = read(llms_txt, "# A\n- [One](/1): first\n- [Two](http://b.example/2)\n")
+    assert [each.url for each in listed.outlinks] == [f"{HERE}1", "http://b.example/2"]
+    assert [each["text"] for each in listed.results[0]["links"]] == ["One", "Two"]
+    assert {each.depth for each in listed.outlinks} == {1}
+    gone = crawl_page(LinkSpider, llms_txt, "", status=404, request=ASKED)
+    assert (gone.outcome, gone.outlinks, left_out(gone)) == ("done", [], {})
+    page = read(llms_txt, "<!DOCTYPE html><script>a[0](b)</script>")
+    assert (page.outlinks, left_out(page)) == ([], {"sitemap_unread": 1})
+
+
 def test_pages_below_a_seed_lead_to_no_sitemaps() -> None:
     """Nor do crawls that want none."""
-    below = Outlink(f"{HERE}b", seed_url=HERE)
-    assert not crawl_page(LinkSpider, below, "", request=ASKED).outlinks
-    assert not crawl_page(LinkSpider, HERE, "", request={"maxdepth": 3}).outlinks
+    below, body = Outlink(f"{HERE}b", seed_url=HERE), feed("/f")
+    assert not crawl_page(LinkSpider, below, body, request=ASKED).outlinks
+    assert not crawl_page(LinkSpider, HERE, body, request={"maxdepth": 3}).outlinks
 
 
 def test_listed_pages_are_pages_of_the_spider() -> None:

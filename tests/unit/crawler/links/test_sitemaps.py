@@ -7,6 +7,7 @@ import gzip
 import pytest
 
 from crawlstream_extract.sitemaps import MOST_LISTED, SitemapEntry, listing_of
+from support.hostile.markup import cpu_s
 
 HERE = "http://a.example/maps/sitemap.xml"
 SITEMAPS = b'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -64,6 +65,57 @@ def test_robots_txt_names_sitemaps() -> None:
         "http://a.example/1.xml",
         "http://a.example/2.xml",
     ]
+
+
+LLMS_TXT = "http://a.example/llms.txt"
+
+
+@pytest.mark.parametrize(
+    ("written", "urls"),
+    [
+        ("[A](/1) [B](<2> 'b') [C]( http://b.example/3 )", ["/1", "/2", "http://b.example/3"]),
+        ("[A](/x_(y)) [A](/x_(y)(z)", ["/x_(y)"]),
+        ("![A](/no.png) [![A](/no.png)](/1)", ["/1"]),
+        ("[A](/?a&amp;b) [A](/\N{LATIN SMALL LETTER E WITH ACUTE})", ["/?a&b", "/%C3%A9"]),
+        ("[A](#part) [A](mailto:a@a.example) [A]() [A] (/no)", []),
+        ("A](/no)", []),
+        ("```js\na[0](no)\n```\n[A](/1)\n~~~\n[A](/no)", ["/1"]),
+        ("[A\n line](/1)\r\n[B](/2", ["/1"]),
+    ],
+)
+def test_llms_txt_lists_its_links(written: str, urls: list[str]) -> None:
+    """As Markdown has them, but no images and no code."""
+    found = listing_of(LLMS_TXT, b"\xef\xbb\xbf# A\n" + written.encode()).pages
+    assert [one.url.removeprefix("http://a.example") for one in found] == urls
+
+
+def test_llms_txt_is_bounded() -> None:
+    """By its links, by its bytes, unpacked; the page of a site that has none is not read."""
+    many = b"".join(b"- [Page %d](/%d)\n" % (number, number) for number in range(5_007))
+    found = listing_of(LLMS_TXT, many)
+    assert (len(found.pages), found.refused) == (5_000, {"too_many": 7})
+    assert found.pages[-1].title == "Page 4999"
+    long = b"[A](/1)\n" + b" " * (1 << 20) + b"[A](/2)"
+    for body in (long, gzip.compress(long), gzip.compress(long)[:-20]):
+        found = listing_of(LLMS_TXT, body)
+        assert ([one.url[-2:] for one in found.pages], found.refused) == (
+            ["/1"],
+            {"sitemap_cut": 1},
+        )
+    for page in (b"<!doctype html>[A](/1)", b" <!-- x -->\n<html>[A](/1)", b"<?xml?>[A](/1)"):
+        assert listing_of(LLMS_TXT, page).refused == {"sitemap_unread": 1}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["[", "](", "[a](", "[a](b", "[a]((b)", "[a](x(y)", "![", "```\n", "~~~", "[a](<", "(", "\n"],
+)
+def test_llms_txt_costs_what_its_length_allows(piece: str) -> None:
+    """Four times the length costs no more than eight times the CPU."""
+    short, long = ("# A\n" + piece * (size // len(piece)) for size in (1 << 18, 1 << 20))
+    spent_s = cpu_s(lambda: listing_of(LLMS_TXT, long.encode()))
+    assert spent_s < 0.7
+    assert spent_s < 0.1 or spent_s < 8 * cpu_s(lambda: listing_of(LLMS_TXT, short.encode()))
 
 
 @pytest.mark.parametrize(
