@@ -43,6 +43,7 @@ _NEAR = {
     "proxies": "book",
     "put": "spill dedupe",
     "reap": "workers",
+    "reacted": "reserved",
     "recall": "spill",
     "reposition": "positions",
     "reserve": "reserved",

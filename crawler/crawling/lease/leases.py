@@ -73,8 +73,7 @@ class Leases:
         self._most = LEASES_PER_SLOT * slots
         self.spiller: LinkSpiller | None = None
         """Takes links to Kafka that the partition of their page does not take."""
-        self._reserved, self.sites, self.timeout_s = 0, Sites(), 10.0
-        self.machines = Machines()
+        self._reserved, self.timeout_s, self.sites, self.machines = 0, 10.0, Sites(), Machines()
 
     # Coming in.
 
@@ -194,6 +193,7 @@ class Leases:
 
     def _note_sent(self, page: Page, *, received: bool, heard: SiteReaction | None = None) -> None:
         if page.is_lent:
+            page.reaction = heard
             return
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1

@@ -136,7 +136,9 @@ class Page:
     located: str | None = None
     """Gate of its site, by the address that it has, where its lease has used another one."""
     is_lent: bool = False
-    """True if its request was reserved without a lease: nothing is reported to the frontier."""
+    """True if its request was reserved without a lease: the frontier knows no lease of it."""
+    reaction: SiteReaction | None = None
+    """Reaction of its site to such a request; None: none, or it shows nothing."""
     body_bytes: int = 0
     cpu_s: float = 0
     """CPU time of this process that it has taken."""

@@ -59,7 +59,7 @@ async def reported(download: Awaitable[Response], page: Page, leases: Leases) ->
                 SIGNATURES_REFUSED.labels(code).inc()
         heard = page.refused or reaction_to(response)
     except BaseException as error:
-        heard = reaction_to_failure(error)
+        heard = page.refused or reaction_to_failure(error)
         # Its failure waits for Kafka, and must not carry what had come in.
         traceback.clear_frames(error.__traceback__)
         leases.body_budget.drop(page)

@@ -25,6 +25,7 @@ from crawling.lease.expired import GrantExpired
 from crawling.lease.leases import Leases
 from crawling.lease.machines import OtherMachine
 from crawling.page.page import Page
+from crawling.response.site_feedback import reaction_to_failure
 from crawling.robots.request import robots_request
 from crawling.robots.robots_book import (
     EVERYTHING_FORBIDDEN,
@@ -36,6 +37,7 @@ from crawling.robots.robots_book import (
     note_of,
 )
 from crawlstream.model.crawl import Entry
+from crawlstream.model.throttle_table import SiteReaction
 from crawlstream.model.url import host_of
 from crawlstream_frontier.worker.session import Reservation
 
@@ -66,6 +68,10 @@ class FrontierCalls(Protocol):
         """Have the site of a host allow a request; see ``WorkerSession.reserve``."""
         ...
 
+    async def reacted(self, place: Reservation, reaction: SiteReaction) -> None:
+        """Report how a site reacted to a reserved request."""
+        ...
+
 
 class Elsewhere:
     """Finds the files that redirects lead to on other sites."""
@@ -85,7 +91,7 @@ class Elsewhere:
         self._leases = leases
         self._tasks = tasks
         self._fetch = fetch
-        self._reserve = clients.reserve
+        self._reserve, self._reacted = clients.reserve, clients.reacted
         self._numbers = itertools.count()
 
     def is_needed(self, page: Page, moved: RobotsNote) -> bool:
@@ -142,7 +148,7 @@ class Elsewhere:
         before: RobotsNote,
         place: Reservation,
     ) -> None:
-        """Fetch a file when its time has come, and let everybody know."""
+        """Fetch a file when its time has come; report the reaction of its site, and the file."""
         file = file_of(url)
         await asyncio.sleep(place.wait_ms / 1000)
         if self._leases.of(place.partition).contact.redis_epoch != place.redis_epoch:
@@ -160,9 +166,11 @@ class Elsewhere:
         )
         lent = self._leases.admit(lease)
         lent.is_lent = True
+        request = robots_request(url, lent, self._agent)
+        request.meta["download_timeout"] = _TAKES_S * 0.8
         try:
             async with asyncio.timeout(_TAKES_S * 0.9):
-                note = note_of(await self._fetch(robots_request(url, lent, self._agent)), before)
+                note = note_of(await self._fetch(request), before)
         except (DownloadCancelledError, TooLarge):
             note = EVERYTHING_FORBIDDEN
         except OtherMachine:
@@ -174,7 +182,11 @@ class Elsewhere:
         except Exception as error:  # noqa: BLE001  whatever it is, there is no file now
             log.warning("robots", url=url, outcome="later", error=repr(error))
             note = later(before)
+            if lent.left_at and lent.reaction is None:
+                lent.reaction = reaction_to_failure(error)
         finally:
             self._leases.lose(place.partition, [lent.token])
+        if lent.reaction:
+            await self._reacted(place, lent.reaction)
         await self._book.write(file, note)
         log.info("robots", url=url, outcome=note.word.decode(), site=place.site)

@@ -17,7 +17,7 @@ from crawlstream.bus.access.rights import Rights, check_rights
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
-from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream.model.throttle_table import SiteReaction, ThrottleRule
 from crawlstream.model.url import domain_key
 from crawlstream.model.web.throttle_groups import Groups
 from crawlstream_frontier.egress.handshakes import Handshakes
@@ -105,6 +105,10 @@ class Clients:
         """Reserve a request to the site of a host; see ``WorkerSession.reserve``."""
         session = self.sessions[self.frontiers.partitions.of(domain_key(host))]
         return await session.reserve(host, takes_ms=takes_ms, within_ms=within_ms, gate=gate)
+
+    async def reacted(self, place: Reservation, reaction: SiteReaction) -> None:
+        """Report how a site reacted to a reserved request."""
+        await self.sessions[place.partition].reacted(place, reaction)
 
     async def wait_for_redis(self, settings: Settings) -> None:
         """Wait until Redis answers, belongs to this cluster and has the same throttle scope."""

@@ -19,7 +19,7 @@ from crawlstream.model.effects import (
     Spill,
 )
 from crawlstream.model.partitions.messages import LinkOrigin
-from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream.model.throttle_table import SiteReaction, ThrottleRule
 from crawlstream.model.web.throttle_groups import GATE, Groups
 from crawlstream_frontier.codec.exchange import (
     ExchangeAnswer,
@@ -54,6 +54,8 @@ class Reservation(NamedTuple):
     """Epoch of the grant; a Redis of another epoch may not know it."""
     gate: str
     """Gate that it uses; empty: none."""
+    over_at: int
+    """When its time is over, by the clock of the frontier, in ms."""
 
 
 class WorkerSession:
@@ -171,11 +173,17 @@ class WorkerSession:
         told = await self._scripts.run(
             "reserve", spider, self._group, site, takes_ms, within_ms, located
         )
-        wait_ms, redis_epoch, sites_version, used = unpack(told)
+        wait_ms, redis_epoch, sites_version, used, over_at = unpack(told)
         await self._sites.follow(sites_version)
         if self._sites.site_of(host) != site:
             wait_ms = min(wait_ms, -1)
-        return Reservation(site, self.partition, wait_ms, redis_epoch, used.decode())
+        return Reservation(site, self.partition, wait_ms, redis_epoch, used.decode(), over_at)
+
+    async def reacted(self, place: Reservation, reaction: SiteReaction) -> None:
+        """Report how a site reacted to a reserved request."""
+        granted = place.site, place.over_at, place.redis_epoch
+        told = reaction.reaction.value, reaction.wait_ms, reaction.until_ms
+        await self._scripts.run("reacted", encode_id(self._spiderid), self._group, *granted, *told)
 
     def _caller(self, want: int = 0) -> list[object]:
         """Return the first arguments of every exchange."""

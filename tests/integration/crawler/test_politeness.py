@@ -27,6 +27,8 @@ pytest_plugins = ["support.crawler.fixtures"]
 
 STAMP_S = 0.001
 """The site's stamps may be so much off."""
+RESTS_S = 7
+"""Pause that a site asks for: longer than a robots.txt of another site may take."""
 
 
 def arrivals(site: CrawlerSite, host: str) -> list[float]:
@@ -106,6 +108,30 @@ async def test_a_robots_txt_of_another_site_counts_on_its_machine(
         await limit_to(3)
         state = await cluster.end_of(crawl, timeout_s=60)
     assert (state.done, visited()) == (1, ["/robots.txt"])
+
+
+@both_ways
+async def test_a_site_that_refuses_a_robots_txt_of_another_site_is_left_alone(
+    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+) -> None:
+    """Its own pages wait for as long as its 429 or 503 asked, which is longer than a fetch."""
+    refuses = {"127.0.0.1": 429, "127.0.0.2": 503}
+    redirecting = {"127.0.1.1": "127.0.0.1", "127.0.1.2": "127.0.0.2"}
+    for host, status in refuses.items():
+        asked = Answer(status=status, headers=retry_after("seconds", RESTS_S))
+        site.pages |= {f"{host}/rules.txt": asked, f"{host}/robots.txt": Answer(status=404)}
+    for host, target in redirecting.items():
+        to = {"Location": site.url("/rules.txt", host=target)}
+        site.pages[f"{host}/robots.txt"] = Answer(status=302, headers=to)
+    site.pages["/"] = page()
+    with cluster.worker(ROBOTSTXT_OBEY="true"):
+        await cluster.feed(*(site.url("/", host=host) for host in redirecting), crawlid="first")
+        await wait_until(lambda: set(refuses) <= {visit.host for visit in site.visits})
+        crawl = await cluster.feed(*(site.url("/", host=host) for host in refuses))
+        state = await cluster.end_of(crawl, timeout_s=60)
+    assert state.done == 2
+    for host in refuses:
+        assert arrivals(site, host)[0] >= RESTS_S - STAMP_S
 
 
 async def test_nobody_comes_before_a_site_wants_it(

@@ -19,6 +19,7 @@ from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.partitions.messages import Spent
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from crawlstream.model.run_marks import RunMark
+from crawlstream.model.throttle_table import Reaction, SiteReaction
 from crawlstream.model.words.price import Price
 from crawlstream_frontier import sources
 from crawlstream_frontier.egress.purse import Purse
@@ -144,7 +145,8 @@ async def _ask(redis: Redis) -> None:
     await frontier.person_verdicts.put(verdict)
     await frontier.person_verdicts.all()
     await frontier.person_verdicts.forget("a.example", "?sort")
-    await bench.worker.session.reserve("a.example", takes_ms=1, within_ms=1)
+    place = await bench.worker.session.reserve("a.example", takes_ms=1, within_ms=1)
+    await bench.worker.session.reacted(place, SiteReaction(Reaction.REFUSAL))
     await _move(redis)
 
 

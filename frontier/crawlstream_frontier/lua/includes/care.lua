@@ -57,8 +57,9 @@ function is_unreachable(state)
   return is_struck and now - state[SINCE] >= too_long
 end
 
--- Record a site's reaction to the request of a lease: an answer, a refusal (with a pause of `wait` ms, or until
--- `moment` in epoch ms; 0: the site gave none), or silence; and the time to its first byte, if it is measured.
+-- Record a site's reaction to the request of a lease, or to a reserved one (without a lot): an answer, a refusal (with
+-- a pause of `wait` ms, or until `moment` in epoch ms; 0: the site gave none), or silence; and the time to its first
+-- byte, if it is measured.
 function heed(hold, state, what, wait, moment, first_byte_ms)
   if first_byte_ms and made_gentle then
     made_gentle.note(state, what == ANSWER, first_byte_ms)
@@ -89,8 +90,9 @@ function heed(hold, state, what, wait, moment, first_byte_ms)
   else
     state[NOT_BEFORE] = math.max(state[NOT_BEFORE], now + asked)
   end
-  if is_news and is_unreachable(state) and crawl_of(hold.lot.c).state == 'running' then
-    redis.call('HSETNX', K.abandon, hold.lot.c, '0')
+  local c = hold.lot and hold.lot.c
+  if c and is_news and is_unreachable(state) and crawl_of(c).state == 'running' then
+    redis.call('HSETNX', K.abandon, c, '0')
     wake_tend_by(now)
   end
 end

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from crawlstream.model.effects import UNSENT, Release, SentRequest
+from crawlstream.model.inspection import DomainReport
 from crawlstream.model.throttle_table import Reaction, SiteReaction, ThrottleRule
 from crawlstream_frontier.worker.session import Reservation
 from support.frontier.bench import WIDE_OPEN, Bench
@@ -144,6 +146,55 @@ async def test_a_site_that_may_not_be_asked_gives_none(bench: Bench) -> None:
 async def test_without_rules_no_request_is_reserved(unruled: Bench) -> None:
     """Nothing is sent before the rules are known."""
     assert await wait_ms(unruled) == -1
+
+
+async def hear(bench: Bench, heard: SiteReaction) -> DomainReport:
+    """Let the site react so to a reserved request, twice reported; return its state then."""
+    await bench.redis.delete(bench.frontier.scripts.keys.robots("a"))
+    place = await reserve(bench)
+    await bench.advance(place.wait_ms + TAKES_MS)
+    for _ in range(2):
+        await bench.worker.session.reacted(place, heard)
+    return await bench.frontier.inspector.domain("a")
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_refused_or_silent_reserved_request_delays_pages(bench: Bench) -> None:
+    """Delays them as after a page: 1 s, 2 s, as requested, and from the fifth silence on."""
+    for strikes, asked_ms, pause_ms in ((1, 0, 1_000), (2, 0, 2_000), (3, 9_000, 9_000)):
+        report = await hear(bench, SiteReaction(Reaction.REFUSAL, asked_ms))
+        assert (report.strikes, report.not_before_ms) == (strikes, pause_ms)
+        await bench.advance(pause_ms)
+    assert (await hear(bench, SiteReaction(Reaction.ANSWER))).strikes == 0
+    silences = [await hear(bench, SiteReaction(Reaction.SILENCE)) for _ in range(5)]
+    assert [each.strikes for each in silences] == [0, 0, 0, 0, 1]
+    await bench.feed.seeds("a/1")
+    assert await due_ms(bench) == 1_000
+
+
+@pytest.mark.usefixtures("still")
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_an_answer_to_a_reserved_request_ends_its_pause(
+    bench: Bench, *, is_restarted: bool
+) -> None:
+    """Grants pages at once, but neither after a restart nor against a later refusal of a page."""
+    await bench.rule(replace(WIDE_OPEN, concurrency=3))
+    await bench.feed.seeds("a/1", "a/2", "a/3")
+    (lease,) = await bench.worker.lease()
+    place = await reserve(bench)
+    if is_restarted:
+        await bench.pretend_restart()
+    await bench.worker.session.reacted(place, SiteReaction(Reaction.ANSWER))
+    assert bool(await bench.worker.lease()) is not is_restarted
+    await bench.redis.delete(bench.frontier.scripts.keys.robots("a"))
+    await bench.advance(TAKES_MS)
+    place = await reserve(bench)
+    refused = SentRequest(
+        lease.token, 0, received=True, heard=SiteReaction(Reaction.REFUSAL, 20_000)
+    )
+    await bench.worker.exchange(sent=[refused])
+    await bench.worker.session.reacted(place, SiteReaction(Reaction.ANSWER))
+    assert await due_ms(bench) == 20_000
 
 
 @pytest.mark.usefixtures("still")

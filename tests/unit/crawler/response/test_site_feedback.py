@@ -7,9 +7,16 @@ from scrapy.exceptions import DownloadConnectionRefusedError, DownloadTimeoutErr
 from scrapy.http import Response
 
 from crawling.lease.expired import GrantExpired
-from crawling.response.site_feedback import reaction_to, reaction_to_failure, retry_after
+from crawling.lease.leases import Leases
+from crawling.response.site_feedback import (
+    reaction_to,
+    reaction_to_failure,
+    reported,
+    retry_after,
+)
 from crawlstream.boot.addresses import AddressRefused
 from crawlstream.model.throttle_table import Reaction, SiteReaction
+from support.crawler.leases import Clock, lease
 
 NOON = "Sat, 21 Nov 2026 12:00:00 GMT"
 NOON_S = 1_795_262_400
@@ -73,3 +80,22 @@ def test_only_429_and_503_are_refusals() -> None:
 def test_silence_is_a_connection_that_failed(error: Exception, *, is_silence: bool) -> None:
     """Requests that never reached the site say nothing of it."""
     assert reaction_to_failure(error) == (SiteReaction(Reaction.SILENCE) if is_silence else None)
+
+
+@pytest.mark.parametrize("is_lent", [False, True])
+async def test_a_refused_part_of_a_page_counts_if_the_page_fails(*, is_lent: bool) -> None:
+    """Reports the refusal, with a lease to the frontier, without one to the owner of the page."""
+    leases = Leases(1, lambda: None, Clock())
+    page = leases.admit(lease(1))
+    leases.note_answer(0, page.admitted_at, 1)
+    leases.set_out(page, page.lease.entry.url)
+    leases.depart(page)
+    page.is_lent, page.refused = is_lent, SiteReaction(Reaction.REFUSAL)
+
+    async def download() -> Response:
+        raise DownloadTimeoutError
+
+    with pytest.raises(DownloadTimeoutError):
+        await reported(download(), page, leases)
+    sent = [each.heard for each in leases.of(0).report.take().sent]
+    assert (sent, page.reaction) == (([], page.refused) if is_lent else ([page.refused], None))

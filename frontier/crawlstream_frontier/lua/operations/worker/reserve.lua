@@ -9,7 +9,8 @@
 -- ARGV: 1 spider, 2 egress group, '' for none, 3 site, 4 ms that the request takes at most, 5 ms within
 --   which it must be allowed, 6 gate of the site by its address, '=' for none, if the request before was not
 --   sent; else ''.
--- Returns: packed {ms until it may be sent|-1|-2, life, version of the sites|'', gate that is used|''}
+-- Returns: packed {ms until it may be sent|-1|-2, life, version of the sites|'', gate that is used|'',
+--   end of its time by the frontier's clock}
 --   -1: retry later; -2: the site is blocked or paused
 -- Cost: about ten commands.
 --- include: clock
@@ -84,5 +85,6 @@ local function reserved()
 end
 
 local answer = reserved()
+local over_at = math.ceil(now + math.max(answer, 0) + tonumber(ARGV[4]))
 finish()
-return cmsgpack.pack({ answer, life, sites or '', gate or '' })
+return cmsgpack.pack({ answer, life, sites or '', gate or '', over_at })
