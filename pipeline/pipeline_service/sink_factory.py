@@ -21,6 +21,7 @@ from pipeline_service.formats.files import Crawl, make_writer
 from pipeline_service.memory.seen_maker import SeenMaker
 from pipeline_service.memory.sql.change_outbox import ChangeOutbox
 from pipeline_service.memory.sql.change_store import ChangeStore
+from pipeline_service.memory.sql.change_texts import ChangeTexts
 from pipeline_service.memory.sql.effect import MemoryEffect
 from pipeline_service.memory.sql.visits import VisitStore
 from pipeline_service.records.rows import Shape
@@ -55,7 +56,8 @@ def open_sink(
             return FilesSink(pipeline, store, spool, begin=begin, crawl=crawl, shape=shape)
         if isinstance(pipeline.sink, PagesSink):
             sink, is_banned = pipeline.sink, lambda page: pipeline.ban_of(page) != ""
-            seen = SeenMaker(sink.signature, keep=sink.keep, is_banned=is_banned)
+            compares = sink.changes is not None and sink.changes.has_diff
+            seen = SeenMaker(sink.signature, keep=sink.keep, compares=compares, is_banned=is_banned)
             return RowsSink(pipeline, open_memory(pipeline, pipeline.sink), seen, begin=begin)
         maker = make_maker(settings, pipeline, shape)
         return RowsSink(pipeline, open_rows(settings, pipeline, maker), maker, begin=begin)
@@ -175,7 +177,10 @@ def _memory(pipeline: Pipeline, sink: PagesSink) -> MemoryEffect:
     """Return the effect by which a reader of failures updates the memory of the same visits."""
     name = pipeline.name.removesuffix(OF_FAILURES)
     notes = Notebook(name, pipeline.edition)
-    outbox = ChangeOutbox(sink.table, name) if sink.changes else None
+    outbox = None
+    if sink.changes:
+        texts = ChangeTexts(sink.table) if sink.changes.has_diff else None
+        outbox = ChangeOutbox(sink.table, name, texts=texts)
     return MemoryEffect(pipeline.name, sink, pipeline.visits or Visits(), notes, outbox=outbox)
 
 

@@ -27,8 +27,8 @@ class Site:
     def __init__(self, cluster: PipelineCluster) -> None:
         self._cluster = cluster
         self._visits = 0
-        self.changes: set[tuple[str, str]] = set()
-        """Page and kind of each change."""
+        self.changes: set[tuple[str, ...]] = set()
+        """Page and minute of each change, and the lines that it removes and adds."""
 
     def visit(self) -> None:
         """Feed the results of all pages, each fifth one twice; those of a page stay in order."""
@@ -37,8 +37,10 @@ class Site:
             values = []
             for page in range(parity, PAGES, 2):
                 values += [self._result(page, at)] * (2 if page % 5 == 0 else 1)
-                if at == 0 or self._version(page, at) != self._version(page, at - 1):
-                    self.changes.add((_url(page), f"{at:02}"))
+                now, before = self._version(page, at), self._version(page, at - 1)
+                if at == 0 or now != before:
+                    removed = "" if at == 0 else _text(before)
+                    self.changes.add((_url(page), f"{at:02}", removed, _text(now)))
             self._cluster.feed(values, key=group)
         self._visits += 1
 
@@ -46,7 +48,7 @@ class Site:
         return (page + at) // 3
 
     def _result(self, page: int, at: int) -> bytes:
-        body = f"version {self._version(page, at)}".encode()
+        body = f"<p>page {page}<p>{_text(self._version(page, at))}".encode()
         url, seen_at = _url(page), float(BEGAN_S + 60 * at)
         return record(100 * at + page, url=url, response_url=url, timestamp=seen_at, body=body)
 
@@ -60,12 +62,21 @@ def _url(page: int) -> str:
     return f"http://example.com/{page}"
 
 
-def _change(value: bytes) -> tuple[str, str]:
-    """Page of an event, and the minute of its visit."""
+def _text(version: int) -> str:
+    return f"version {version}"
+
+
+def _change(value: bytes) -> tuple[str, ...]:
+    """Page of an event, the minute of its visit, and the lines of its diff."""
     event = orjson.loads(value)
     minute = (int(event["at"][14:16]) - 52) % 60
     assert event["change"] == ("changed" if minute else "new")
-    return event["url"], f"{minute:02}"
+    where = event["url"], f"{minute:02}"
+    if event["diff"] is None:
+        return *where, "", _text(int(event["url"].rpartition("/")[2]) // 3)
+    lines = event["diff"]["text"].splitlines()
+    removed, added = ([line[1:] for line in lines if line[0] == mark] for mark in "-+")
+    return *where, *removed, *added
 
 
 @pytest.fixture
@@ -86,11 +97,13 @@ async def test_each_change_is_told_once_whoever_dies(
 ) -> None:
     """A pipeline is killed as it writes, before and after it publishes, and then its database.
 
-    Repeated events are equal, byte by byte; no change is missing, and none is made up.
+    Repeated events are equal, byte by byte; no change is missing, and none is made up. Each diff
+    begins with the text at which the diff before it ends.
     """
     url = postgres_server.make_database(fresh_name)
-    sink = f'kind = "pages"\nurl = "{url}"\nsignature = "body"\nchanges = {{events = true}}'
-    ground.describe_sink(sink)
+    options = 'signature = "body"\nchanges = {events = true, diff = "lines"}'
+    stages = 'workers = 0\nstage = [{use = "markdown"}]'
+    ground.describe_sink(f'kind = "pages"\nurl = "{url}"\n{options}', stages)
     site = Site(ground)
     for step in ("after_changes:kill", "in_write:kill:2", "before_changes:kill"):
         site.visit()

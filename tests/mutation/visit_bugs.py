@@ -51,8 +51,8 @@ VISIT_BUGS = {
     ),
     "rows of a memory are read without their lock": Bug(
         module="pipeline_service.memory.sql.effect",
-        right='f" order by id{transaction.lock}"',
-        wrong='f" order by id"',
+        right="        lock = transaction.lock\n",
+        wrong='        lock = ""\n',
         test="integration/pipeline/test_memory.py::learning_is_waited_for",
     ),
     "changes of one page that was requested twice have one key": Bug(
@@ -74,9 +74,15 @@ VISIT_BUGS = {
         test="integration/pipeline/test_page_changes.py::too_many_changes",
     ),
     "what is read again is told again": Bug(
-        module="pipeline_service.memory.sql.effect",
-        right="                repeats.add(row.key)\n            elif ",
-        wrong="                repeats.add(row.key)\n            if ",
+        module="pipeline_service.memory.learning",
+        right="            learnt.repeats.add(row.key)\n        elif ",
+        wrong="            learnt.repeats.add(row.key)\n        if ",
         test="integration/pipeline/test_page_changes.py::event_once and sqlite",
+    ),
+    "a diff begins with a text that another process has replaced": Bug(
+        module="pipeline_service.memory.sql.change_texts",
+        right="if any(pair is not None and pair not in self._diffs for pair in pairs):",
+        wrong="if not self._diffs and any(pairs):",
+        test="integration/pipeline/test_page_changes.py::overtaken and sqlite",
     ),
 }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crawlstream.wire import jsontext
 from pipeline_service.memory.known_page import KnownPage
@@ -30,6 +31,17 @@ class ResultPlace(NamedTuple):
     topic: str
     partition: int
     offset: int
+
+
+class TextDiff(NamedTuple):
+    """Lines of a page's text by which it differs from the text at its last event."""
+
+    added: int
+    removed: int
+    text: str | None
+    """Hunks of the unified format; None: there are too many, and only numbers are known."""
+    truncated: bool
+    """True if lines are missing in the hunks, or if the texts were longer than what is kept."""
 
 
 class LearntStep(NamedTuple):
@@ -65,12 +77,13 @@ def change_of(before: KnownPage | None, after: KnownPage) -> ChangeKind | None:
     return ChangeKind.CHANGED if after.changes > before.changes else None
 
 
-def event_of(memory: str, step: LearntStep) -> ChangeEvent | None:
+def event_of(memory: str, step: LearntStep, more: Mapping[str, Any]) -> ChangeEvent | None:
     """Return the event for a change that a record shows; None: it shows none.
 
-    ``memory`` is the name of the pipeline. A memory learns from each page only what is later than
-    what it knows, so page and time are a name that no other change has. The id of the result is
-    none: a page that was requested twice after a crash has one id, and perhaps two contents.
+    ``memory`` is the name of the pipeline, ``more`` are further fields. A memory learns from each
+    page only what is later than what it knows, so page and time are a name that no other change
+    has. The id of the result is none: a page that was requested twice after a crash has one id, and
+    perhaps two contents.
     """
     before, after, seen, place = step
     kind = change_of(before, after)
@@ -92,10 +105,18 @@ def event_of(memory: str, step: LearntStep) -> ChangeEvent | None:
         "visits": after.visits,
         "changes": after.changes,
         "result": place._asdict(),
+        **more,
         "server_time": int(time.time()),
     }
     key = f"{memory}:{seen.key}:{round(seen.at * 1e6)}"
     return ChangeEvent(key, seen.at, jsontext.dumps(told).decode())
+
+
+def diff_field(diff: TextDiff | None) -> Mapping[str, Any]:
+    """Return the field of an event with its diff; null where there is nothing to compare with."""
+    if diff is None:
+        return {"diff": None}
+    return {"diff": {"unit": "lines", **diff._asdict()}}
 
 
 def _shown(signature: str | None) -> str | None:

@@ -13,6 +13,7 @@ from crawlstream.errors import InvalidUrl
 from crawlstream.model.delivered import Delivered
 from crawlstream.model.event import PageFailed
 from crawlstream.model.url import canonical, domain_key, host_of, link_url
+from pipeline_service.memory.kept_text import KeptText
 
 _UNMODIFIED, _GONE = 304, frozenset({404, 410})
 _MOVED = 301
@@ -54,6 +55,8 @@ class Seen:
     last_modified: str | None = None
     items: Sequence[Mapping[str, Any]] | None = None
     """Rows that the stages made of its content; None: nothing came, or it is not kept."""
+    text: KeptText | None = None
+    """Text to compare with the next one; None: nothing came, or texts are not compared."""
 
     @property
     def enters(self) -> bool:
@@ -82,6 +85,7 @@ def seen_in(
     now: float,
     *,
     items: Sequence[Mapping[str, Any]] | None = None,
+    text: KeptText | None = None,
 ) -> Iterator[Seen]:
     """Yield news of a result: of its page, and of the pages that redirected to it.
 
@@ -99,6 +103,7 @@ def seen_in(
         etag=_header(page, "etag") if is_there else None,
         last_modified=_header(page, "last-modified") if is_there else None,
         items=items if sight is Sight.THERE else None,
+        text=text if sight is Sight.THERE else None,
     )
     for url in page.redirect_urls:
         yield from _of_url(url, **about, sight=Sight.MOVED, status=_MOVED)

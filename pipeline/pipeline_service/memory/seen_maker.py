@@ -10,11 +10,14 @@ from typing import Any
 from crawlstream.model.delivered import Delivered
 from crawlstream.plugins.sinks import Row
 from crawlstream.wire import jsontext
+from pipeline_service.memory.kept_text import KeptText, text_of
+from pipeline_service.memory.learning import PLACE, SEEN
 from pipeline_service.memory.page_changes import ResultPlace
 from pipeline_service.memory.seen import Seen, Sight, listed_in, seen_failed, seen_in, sight_of
-from pipeline_service.memory.sql.effect import LISTED, PLACE, SEEN
+from pipeline_service.memory.sql.effect import LISTED
 from pipeline_service.records.judging import FailedPage, Judged, Wanted
 from pipeline_service.records.rows import ERRORS
+from pipeline_service.spec.changes import TEXT_STAGES
 from pipeline_service.spec.memory import BY_BODY, BY_ITEMS, BY_TEXT
 
 _FIELD_OF_TEXT = "signature"
@@ -31,11 +34,16 @@ class SeenMaker:
         signature: str,
         *,
         keep: bool = False,
+        compares: bool = False,
         is_banned: Callable[[Delivered], bool] = lambda _: False,
     ) -> None:
-        """``signature`` and ``keep`` as in `PagesSink`; ``is_banned``: pages that count as gone."""
+        """``signature`` and ``keep`` as in `PagesSink`.
+
+        ``compares``: the text of a page is wanted. ``is_banned``: pages that count as gone.
+        """
         self._signature = signature
         self._keep = keep
+        self._compares = compares
         self._is_banned = is_banned
         self._field = _FIELD_OF_TEXT if signature == BY_TEXT else signature
 
@@ -64,10 +72,13 @@ class SeenMaker:
         if isinstance(judged, FailedPage):
             yield from seen_failed(judged.event, min(judged.record.timestamp_ms / 1000, now))
         elif isinstance(judged, Wanted):
-            page, items = judged.page, self._items_of(judged) if self._keep else None
-            yield from seen_in(
-                page, self._sight_of(page), self._signature_of(judged), now, items=items
-            )
+            page, sight, signature = judged.page, *self._found_in(judged)
+            items = self._items_of(judged) if self._keep else None
+            text = _text_in(judged) if self._compares else None
+            yield from seen_in(page, sight, signature, now, items=items, text=text)
+
+    def _found_in(self, judged: Wanted) -> tuple[Sight, str]:
+        return self._sight_of(judged.page), self._signature_of(judged)
 
     def _sight_of(self, page: Delivered) -> Sight:
         sight = sight_of(page.status_code)
@@ -97,6 +108,15 @@ class SeenMaker:
         if len(found) == 1 and isinstance(found[0], str) and len(found[0]) <= _LONGEST:
             return found[0]
         return _hash(jsontext.dumps(found))
+
+
+def _text_in(judged: Wanted) -> KeptText | None:
+    """Return the text that a stage has made of a page; None where it has found none."""
+    for name in TEXT_STAGES:
+        for row in judged.rows or ():
+            if isinstance(found := row.fields.get(name), str):
+                return text_of(found)
+    return None
 
 
 def _of_body(page: Delivered) -> str:

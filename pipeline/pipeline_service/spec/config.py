@@ -17,12 +17,10 @@ from crawlstream.model.delivered import Delivered
 from crawlstream.model.web.directives import BodyBan, ban_of
 from pipeline_service.formats.files import FORMATS
 from pipeline_service.spec.memory import (
-    BY_BODY,
-    BY_ITEMS,
-    BY_TEXT,
     LONGEST_NAME,
     PagesSink,
     Visits,
+    memory_stages,
     read_pages,
     read_visits,
 )
@@ -191,7 +189,8 @@ class Pipeline:
     @property
     def digest(self) -> str:
         """Digest of the settings that its processes must have in common, without secrets."""
-        tells = ("changes",) * getattr(self.sink, "changes", False)
+        changes = getattr(self.sink, "changes", None)
+        tells = changes.digest_words if changes else ()
         told = repr(self) + "".join((*self.respect, *tells))  # Unchanged without these keys.
         return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
@@ -295,21 +294,7 @@ def _with_memory(pipeline: Pipeline, where: str) -> Pipeline:
         raise ConfigError(
             f"{where}: the name of a pipeline with visits has at most {LONGEST_NAME} characters"
         )
-    has_field = any(spec.changes_rows for spec in pipeline.stage)
-    if sink.signature not in (BY_TEXT, BY_BODY) and not has_field:
-        raise ConfigError(
-            f"{where}.sink.signature: expected {BY_TEXT}, {BY_BODY}, or, of stages that make"
-            f" fields, {BY_ITEMS} or one of these fields"
-        )
-    if sink.keep and not has_field:
-        raise ConfigError(
-            f'{where}.sink.keep: there is no stage that makes fields: add one, such as use = "page"'
-        )
-    if sink.signature != BY_TEXT or any(spec.kind == "signature" for spec in pipeline.stage):
-        return pipeline
-    options = {"simhash": False, "mask_digits": sink.mask_digits}
-    stage = (*pipeline.stage, StageSpec("signature", "signature", options))
-    return replace(pipeline, stage=stage)
+    return replace(pipeline, stage=memory_stages(sink, pipeline.stage, where))
 
 
 def _check_stages(pipeline: Pipeline, where: str) -> None:

@@ -11,9 +11,11 @@ import re2
 from crawlstream.errors import ConfigError, InvalidRequest, InvalidUrl
 from crawlstream.model.recurring.times import MINUTE_S, cron_problem, zone_problem
 from crawlstream.model.url import domain_key, host_name
+from pipeline_service.spec.changes import TEXT_STAGES, ChangesSpec, read_changes
 from pipeline_service.spec.quantities import flag, known, read_duration, table, text, whole
 from pipeline_service.spec.rule import BASE_S, DAY_S, POWER, Bounds, Clock, IntervalRule
 from pipeline_service.spec.sinks import SQL, SqlSpec
+from pipeline_service.spec.stages import StageSpec
 from pipeline_service.spec.visit_requests import check_crawl
 
 BY_TEXT, BY_BODY, BY_ITEMS = "text", "body", "items"
@@ -42,8 +44,8 @@ class PagesSink(SqlSpec):
     """Digits of the text do not count."""
     keep: bool = False
     """Keep what the stages make of a page, now and before its last change."""
-    changes: bool = field(default=False, repr=False)
-    """Publish changes as events; left out of ``repr`` for the digest of processes without it."""
+    changes: ChangesSpec | None = field(default=None, repr=False)
+    """Events for changes; left out of ``repr`` for the digest of processes without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,33 @@ def read_pages(table: Mapping[str, Any], where: str) -> PagesSink:
     return sink
 
 
+def memory_stages(sink: PagesSink, stages: Sequence[StageSpec], where: str) -> Sequence[StageSpec]:
+    """Return the stages of a memory, with the one that finds out whether a page has changed.
+
+    ConfigError: the sink needs stages that are not there.
+    """
+    has_field = any(spec.changes_rows for spec in stages)
+    if sink.signature not in (BY_TEXT, BY_BODY) and not has_field:
+        raise ConfigError(
+            f"{where}.sink.signature: expected {BY_TEXT}, {BY_BODY}, or, of stages that make"
+            f" fields, {BY_ITEMS} or one of these fields"
+        )
+    if sink.keep and not has_field:
+        raise ConfigError(
+            f'{where}.sink.keep: there is no stage that makes fields: add one, such as use = "page"'
+        )
+    kinds = {spec.kind for spec in stages}
+    if sink.changes and sink.changes.has_diff and kinds.isdisjoint(TEXT_STAGES):
+        raise ConfigError(
+            f"{where}.sink.changes.diff: there is no stage that makes a text: add one, use ="
+            ' "markdown" or use = "text"'
+        )
+    if sink.signature != BY_TEXT or "signature" in kinds:
+        return stages
+    options = {"simhash": False, "mask_digits": sink.mask_digits}
+    return (*stages, StageSpec("signature", "signature", options))
+
+
 def read_visits(value: Any, where: str) -> Visits:
     """Read a table of TOML; ConfigError."""
     told = dict(table(value, where))
@@ -143,14 +172,6 @@ def _bounds(told: Mapping[str, Any], where: str, others: Bounds) -> Bounds:
     if bounds.least_s > bounds.most_s:
         raise ConfigError(f"{where}: min is more than max")
     return bounds
-
-
-def _changes(value: Any, where: str) -> bool:
-    told = table(value, where)
-    known(told, ("events",), where)
-    if "events" not in told:
-        raise ConfigError(f"{where}: missing: events = true")
-    return flag(told["events"], f"{where}.events")
 
 
 def _duration(value: Any, where: str) -> float:
@@ -214,7 +235,7 @@ _PAGES: Mapping[str, Callable[[Any, str], Any]] = {
     "signature": text,
     "mask_digits": flag,
     "keep": flag,
-    "changes": _changes,
+    "changes": read_changes,
 }
 _BOUNDS: Mapping[str, Callable[[Any, str], Any]] = {
     "min": _duration,

@@ -15,13 +15,15 @@ import pytest
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream_chaos.stores.postgres import RunningPostgres
+from pipeline_service.memory.line_diff import LineDiff, diff_lines
 from pipeline_service.memory.seen import key_of
-from pipeline_service.memory.sql import change_outbox, change_store
+from pipeline_service.memory.sql import change_outbox, change_store, change_texts
 from pipeline_service.memory.sql.change_store import ChangeStore
 from pipeline_service.records.judging import judge
 from pipeline_service.sink_factory import open_changes
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.memory import PagesSink
+from pipeline_service.staging import opened
 from support.pipelines import writer
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import select
@@ -37,13 +39,16 @@ class Ground:
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
         self.folder = folder
+        self.diff = "none"
         self._stores: list[ChangeStore] = []
 
     @property
     def pipeline(self) -> Pipeline:
         """Its pipeline, named ``p``."""
-        told = 'signature = "body", changes = {events = true}'
-        return writer.pipeline(f'kind = "pages", url = "{self.url}", {told}')
+        told = f'signature = "body", changes = {{events = true, diff = "{self.diff}"}}'
+        sink = f'kind = "pages", url = "{self.url}", {told}'
+        more = 'where = {appid = ["app"]}\nworkers = 0\nstage = [{use = "markdown"}]'
+        return writer.pipeline(sink, more)
 
     async def learn(self, *values: bytes, partition: int = 0) -> None:
         """Have the memory read records of a partition, after those before."""
@@ -51,7 +56,10 @@ class Ground:
         async with writer.sink_of(asked, self.folder / f"spool{partition}") as sink:
             start = await sink.position(writer.TOPIC, partition) or 0
             batch = replace(writer.batch_of(values, start), partition=partition)
-            assert await sink.write(batch, judge(asked, batch), Liveness("write")) is None
+            async with opened([asked]) as stagings:
+                judged = judge(asked, batch)
+                staged = await stagings["p"].run(judged, lambda _: None, lambda _: False)
+            assert await sink.write(batch, staged, Liveness("write")) is None
 
     def store(self) -> ChangeStore:
         """The changes, as another process has them."""
@@ -121,6 +129,56 @@ async def test_each_change_is_an_event_once(ground: Ground) -> None:
         "changes": 1,
         "result": {"topic": "t", "partition": 0, "offset": 2},
     }
+
+
+async def test_diffs_of_a_page_follow_each_other(ground: Ground) -> None:
+    """Each begins with the text of the event before it, whatever came in between.
+
+    A page that comes back has a diff, too; one that is gone, or has no text, has none.
+    """
+    await ground.learn(page(1, 0, b"<p>one"))
+    assert "diff" not in ground.waiting()[0]
+    ground.diff = "lines"
+    await ground.learn(page(2, 1, b"<p>one"))
+    text = "".join(f"<p>{n}" for n in range(10))
+    await ground.learn(
+        page(3, 2, b"<p>two"),
+        page(4, 3, text.encode()),
+        page(4, 3, text.encode()),
+        record(5, url=URL, response_url=URL, timestamp=BEGAN + 4 * 3_600, status_code=404),
+        record(6, url=URL, response_url=URL, timestamp=BEGAN + 5 * 3_600, status_code=404),
+    )
+    await ground.learn(page(7, 6, text.encode()))
+    await ground.learn(page(8, 7, text.replace("7", "&eacute;").encode()), partition=1)
+    _, two, digits, gone, back, changed = [each.get("diff") for each in ground.waiting()]
+    lines = {"unit": "lines", "added": 1, "removed": 1, "truncated": False}
+    assert two == {**lines, "text": "@@ -1,1 +1,1 @@\n-one\n+two\n"}
+    assert (digits["added"], digits["removed"]) == (19, 1)
+    assert gone is None
+    assert back == {**lines, "added": 0, "removed": 0, "text": ""}
+    assert changed["text"].splitlines()[4:6] == ["-7", "+é"]
+
+
+async def test_a_diff_that_another_process_has_overtaken_is_made_again(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one compares, another publishes a change in between: both diffs follow each other."""
+    ground.diff = "lines"
+    await ground.learn(page(1, 0, b"<p>one"))
+    compared = []
+
+    def compare(before: str, after: str, *, most_steps: int) -> LineDiff:
+        compared.append((before.strip(), after.strip()))
+        if len(compared) == 1:
+            asyncio.run(ground.learn(page(2, 1, b"<p>two"), partition=1))
+        return diff_lines(before, after, most_steps=most_steps)
+
+    monkeypatch.setattr(change_texts, "diff_lines", compare)
+    await ground.learn(page(3, 2, b"<p>three"))
+    assert compared == [("one", "three"), ("one", "two"), ("two", "three")]
+    texts = [each["diff"] and each["diff"]["text"] for each in ground.waiting()]
+    head = "@@ -1,1 +1,1 @@\n"
+    assert texts == [None, f"{head}-one\n+two\n", f"{head}-two\n+three\n"]
 
 
 async def test_one_process_publishes_and_another_takes_over(

@@ -34,7 +34,7 @@ def told(*said: tuple[Sight, str | None]) -> Sequence[ChangeEvent]:
         )
         before, page = page, learn(page, seen, IntervalRule())
         if page is not None:
-            found.append(event_of("news", LearntStep(before, page, seen, PLACE)))
+            found.append(event_of("news", LearntStep(before, page, seen, PLACE), {}))
     return [each for each in found if each is not None]
 
 

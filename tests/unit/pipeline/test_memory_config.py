@@ -40,6 +40,12 @@ def test_changes_are_events_where_that_is_said() -> None:
     assert repr(told) == repr(plain)
     assert told.digest != plain.digest
     assert one(SINK.replace("}", ", changes = {events = false}}")).digest == plain.digest
+    stage = 'stage = [{use = "markdown"}]\n'
+    bare, compared = (
+        one(stage + SINK.replace("}", f", changes = {{events = true, diff = {diff}}}}}"))
+        for diff in ('"none"', '"lines"')
+    )
+    assert bare.digest != compared.digest
 
 
 @pytest.mark.parametrize(
@@ -49,6 +55,12 @@ def test_changes_are_events_where_that_is_said() -> None:
         ("changes = {}", r"sink.changes: missing: events = true"),
         ("changes = {event = true}", r"sink.changes: .*event"),
         ('changes = {events = "yes"}', r"sink.changes.events: expected true or false"),
+        ('changes = {events = false, diff = "lines"}', r"sink.changes.diff needs events = true"),
+        ('changes = {events = true, diff = "words"}', r'sink.changes.diff: expected "lines" or'),
+        (
+            'changes = {events = true, diff = "lines"}',
+            r"sink.changes.diff: there is no stage that makes a text: add one, use = \"markdown\"",
+        ),
         (
             f'table = "{"t" * 57}", changes = {{events = true}}',
             r"sink.table: with changes, the name has at most 56 characters",

@@ -7,12 +7,15 @@ process that dies in between publishes the same bytes again, under the same key.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import repeat
+from typing import Any
 
 from crawlstream.plugins.sinks import SinkUnavailable
 from pipeline_service.formats.columns import ColumnType
-from pipeline_service.memory.page_changes import ChangeEvent
+from pipeline_service.memory.page_changes import ChangeEvent, LearntStep, diff_field, event_of
+from pipeline_service.memory.sql.change_texts import ChangeTexts
 from pipeline_service.sinks.sql.database import Database, Transaction, quoted
 
 MOST_WAITING = 100_000
@@ -23,9 +26,13 @@ _SUFFIX = "_outbox"
 class ChangeOutbox:
     """The events of one memory; every call is part of a transaction."""
 
-    def __init__(self, table: str, memory: str) -> None:
-        """``table`` is that of the memory, ``memory`` the name of its pipeline."""
-        self.memory = memory
+    def __init__(self, table: str, memory: str, *, texts: ChangeTexts | None = None) -> None:
+        """``table`` is that of the memory, ``memory`` the name of its pipeline.
+
+        ``texts``: what events have diffs of; None: they have none.
+        """
+        self.texts = texts
+        self._memory = memory
         self._name = quoted(table + _SUFFIX)
 
     def prepare(self, database: Database, transaction: Transaction) -> None:
@@ -35,6 +42,20 @@ class ChangeOutbox:
             f"create table if not exists {self._name} (key {text} not null, at {time} not null,"
             f" value {text} not null, primary key (at, key))"
         )
+        if self.texts is not None:
+            self.texts.prepare(database, transaction)
+
+    def learn(self, transaction: Transaction, steps: Sequence[LearntStep]) -> None:
+        """Have the changes among steps published, whose pages are locked; errors as in `add`.
+
+        Unforeseen: a diff has not been found.
+        """
+        fields: Iterable[Mapping[str, Any]] = repeat({})
+        if self.texts is not None:
+            fields = map(diff_field, self.texts.learn(transaction, steps))
+        found = [event_of(self._memory, *each) for each in zip(steps, fields, strict=False)]
+        if events := [event for event in found if event is not None]:
+            self.add(transaction, events)
 
     def add(self, transaction: Transaction, events: Sequence[ChangeEvent]) -> None:
         """Have events published. SinkUnavailable: too many wait; nothing is learnt then."""

@@ -11,34 +11,27 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
-from itertools import islice
 from operator import itemgetter
 from typing import Any, cast
 
 from crawlstream.plugins.sinks import Row
 from pipeline_service.formats.columns import ColumnType
-from pipeline_service.memory.known_page import KnownPage, is_news, learn
-from pipeline_service.memory.page_changes import LearntStep, ResultPlace, event_of
+from pipeline_service.memory.known_page import KnownPage
+from pipeline_service.memory.learning import learn_all, said_by
 from pipeline_service.memory.seen import Listed, Seen
 from pipeline_service.memory.sql.change_outbox import ChangeOutbox
 from pipeline_service.metrics import note_learnt
-from pipeline_service.sinks.sql.database import Database, Transaction, Tuple, quoted
+from pipeline_service.sinks.sql.database import Database, Transaction, Tuple, batches, quoted
 from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.table import TableEffect
 from pipeline_service.spec.memory import PagesSink, Visits
 from pipeline_service.spec.rule import Experience, IntervalRule
 
-SEEN = "seen"
-"""The field of a row that has what its record says."""
-PLACE = "place"
-"""The field of a row that has the place of its record, a `ResultPlace`."""
 LISTED = "listed"
 """The field of a row that has what a sitemap says of pages."""
 STATE = "visits"
 """The note of what visits have come to."""
 BASE = "base_s"
-_AT_ONCE = 500
-"""Keys of one statement."""
 KINDS: Mapping[str, ColumnType] = {
     "id": ColumnType.TEXT,
     "appid": ColumnType.TEXT,
@@ -122,6 +115,18 @@ class MemoryEffect:
             )
         self._rule_until = 0.0
 
+    def foresee(self, database: Database, rows: Sequence[Row]) -> None:
+        """Compare the texts of pages that change, as far as can be seen before the transaction."""
+        texts = None if self._outbox is None else self._outbox.texts
+        said = said_by(rows)
+        if texts is None or not any(seen.text for _, seen in said):
+            return
+        with database.transaction() as transaction:
+            rule, keys = self._current_rule(transaction), {seen.key for _, seen in said}
+            known = {page.key: page for page in self._selected(transaction, keys, lock="")}
+            pairs = texts.pairs(transaction, learn_all(said, known, rule).steps)
+        texts.compare(pairs)
+
     def stage(self, transaction: Transaction, rows: Sequence[Row]) -> None:
         """Learn nothing yet: other transactions may."""
 
@@ -130,35 +135,17 @@ class MemoryEffect:
         self._heard = Counter()
         if not rows:
             return ()
-        rule = self._current_rule(transaction)
-        said = [(row, cast("Seen", row.fields[SEEN])) for row in rows if SEEN in row.fields]
+        rule, said = self._current_rule(transaction), said_by(rows)
         known = self._locked(transaction, [seen for _, seen in said])
-        changed: dict[str, KnownPage] = {}
-        repeats: set[str] = set()
-        steps: list[LearntStep] = []
-        for row, seen in said:
-            page = known.get(seen.key)
-            if not is_news(page, seen):
-                repeats.add(row.key)
-            elif (after := learn(page, seen, rule)) is not None:
-                self._heard[_outcome(page, after, seen)] += 1
-                if self._outbox is not None:
-                    place = cast("ResultPlace", row.fields[PLACE])
-                    steps.append(LearntStep(page, after, seen, place))
-                known[seen.key] = changed[seen.key] = after
-        self._write(transaction, changed)
-        self._tell(transaction, steps)
+        learnt = learn_all(said, known, rule)
+        self._heard = learnt.outcomes
+        if self._outbox is not None:
+            self._outbox.learn(transaction, learnt.steps)
+        self._write(transaction, learnt.pages)
         for row in rows:
             if LISTED in row.fields:
                 self._hasten(transaction, cast("Sequence[Listed]", row.fields[LISTED]))
-        return repeats
-
-    def _tell(self, transaction: Transaction, steps: Sequence[LearntStep]) -> None:
-        """Have the changes among what was learnt published."""
-        if (outbox := self._outbox) is not None:
-            found = [event_of(outbox.memory, step) for step in steps]
-            if events := [event for event in found if event is not None]:
-                outbox.add(transaction, events)
+        return learnt.repeats
 
     def _hasten(self, transaction: Transaction, listed: Sequence[Listed]) -> None:
         """Have pages due at once that have changed since they were seen, as a sitemap says.
@@ -204,7 +191,8 @@ class MemoryEffect:
         A page that is not known yet has a row without content then, if it is to enter.
         """
         keys = {seen.key for seen in said}
-        known = {page.key: page for page in self._selected(transaction, keys)}
+        lock = transaction.lock
+        known = {page.key: page for page in self._selected(transaction, keys, lock=lock)}
         entering = {seen.key for seen in said if seen.enters} - known.keys()
         for some in batches(sorted(entering)):
             values = ", ".join(["(%s)"] * len(some))
@@ -214,14 +202,17 @@ class MemoryEffect:
                 some,
             )
         # Others may have come first with a page, and know more of it than that it is there.
-        return known | {page.key: page for page in self._selected(transaction, entering)}
+        entered = self._selected(transaction, entering, lock=lock)
+        return known | {page.key: page for page in entered}
 
-    def _selected(self, transaction: Transaction, keys: Iterable[str]) -> Iterator[KnownPage]:
+    def _selected(
+        self, transaction: Transaction, keys: Iterable[str], *, lock: str
+    ) -> Iterator[KnownPage]:
         for some in batches(sorted(keys)):
             found = transaction.execute(
                 f"select {listed(self._columns)} from {quoted(self._name)}"
                 f" where id in ({marks_of(some)})"
-                f" order by id{transaction.lock}",
+                f" order by id{lock}",
                 some,
             )
             yield from pages_of(found, self._columns)
@@ -282,19 +273,3 @@ def seconds_of(value: datetime | str | None) -> float | None:
 def marks_of(keys: Sequence[str]) -> str:
     """The places of keys in a statement."""
     return ", ".join(["%s"] * len(keys))
-
-
-def batches(keys: Sequence[str]) -> Iterator[list[str]]:
-    """Keys, as many as a statement takes at once."""
-    rest = iter(keys)
-    while some := list(islice(rest, _AT_ONCE)):
-        yield some
-
-
-def _outcome(before: KnownPage | None, after: KnownPage, seen: Seen) -> str:
-    """A word for what was learnt."""
-    if before is None:
-        return "new"
-    if seen.sight in ("there", "unmodified"):
-        return "changed" if after.changes > before.changes else "unchanged"
-    return str(seen.sight)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any, Protocol
 
 from pipeline_service.formats.columns import ColumnType
 
 Tuple = tuple[Any, ...]
+_AT_ONCE = 500
+"""Keys of one statement."""
+
+
+class Unforeseen(Exception):
+    """Rows need something that was not found before the transaction: begin again."""
 
 
 class Transaction(Protocol):
@@ -75,3 +82,10 @@ class Database(Protocol):
 def quoted(name: str) -> str:
     """An identifier as statements have it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def batches(keys: Sequence[str]) -> Iterator[list[str]]:
+    """Keys, as many as a statement takes at once."""
+    rest = iter(keys)
+    while some := list(islice(rest, _AT_ONCE)):
+        yield some

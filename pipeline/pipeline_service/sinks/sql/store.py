@@ -10,9 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from crawlstream.plugins.sinks import Change, Notes, Row
-from pipeline_service.sinks.sql.database import Database, Transaction
+from crawlstream.plugins.sinks import Change, Notes, Row, SinkUnavailable
+from pipeline_service.sinks.sql.database import Database, Transaction, Unforeseen
 from pipeline_service.sinks.sql.notes import Notebook
+
+_TRIES = 5
+"""Transactions that may be begun again, each after a change by another process."""
 
 
 class SqlEffect(Protocol):
@@ -27,11 +30,17 @@ class SqlEffect(Protocol):
         another edition has.
         """
 
+    def foresee(self, database: Database, rows: Sequence[Row]) -> None:
+        """Find what takes too long for the transaction, in transactions of its own."""
+
     def stage(self, transaction: Transaction, rows: Sequence[Row]) -> None:
         """Bring rows to the database; no lock is held yet."""
 
     def apply(self, transaction: Transaction, rows: Sequence[Row]) -> Collection[str]:
-        """Have what was staged take effect; answers the keys that were there before."""
+        """Have what was staged take effect; answers the keys that were there before.
+
+        Unforeseen: the rows need more than `foresee` has found.
+        """
 
     def committed(self) -> None:
         """Note that the last applied effect is committed."""
@@ -44,6 +53,9 @@ class NoEffect:
         self, database: Database, transaction: Transaction, *, has_begun: bool, is_later: bool
     ) -> None:
         """Nothing is needed."""
+
+    def foresee(self, database: Database, rows: Sequence[Row]) -> None:
+        """There is nothing to find."""
 
     def stage(self, transaction: Transaction, rows: Sequence[Row]) -> None:
         """There is nothing to bring."""
@@ -116,16 +128,24 @@ class SqlStore:
         SinkUnavailable: they may be written although the call failed. RowsRefused: nothing was
         written.
         """
-        try:
-            with self._database.transaction() as transaction:
-                self._effect.stage(transaction, change.rows)
-                self._take_turn(transaction, change)
-                repeats = self._effect.apply(transaction, change.rows)
-                self._notes.put(transaction, change.settle(repeats))
-        except _Undone:
-            return False
-        self._effect.committed()
-        return True
+        for _ in range(_TRIES):
+            self._effect.foresee(self._database, change.rows)
+            try:
+                self._commit(change)
+            except _Undone:
+                return False
+            except Unforeseen:
+                continue
+            self._effect.committed()
+            return True
+        raise SinkUnavailable(f"other processes have changed its rows {_TRIES} times meanwhile")
+
+    def _commit(self, change: Change) -> None:
+        with self._database.transaction() as transaction:
+            self._effect.stage(transaction, change.rows)
+            self._take_turn(transaction, change)
+            repeats = self._effect.apply(transaction, change.rows)
+            self._notes.put(transaction, change.settle(repeats))
 
     def _take_turn(self, transaction: Transaction, change: Change) -> None:
         """Lock the position until the transaction ends. _Undone: it is not the expected one."""

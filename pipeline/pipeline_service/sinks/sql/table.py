@@ -83,6 +83,9 @@ class TableEffect:
         new = transaction.insert(self._table, self._columns, replace=self._replace)
         return {row.key for row in rows if row.key not in new}
 
+    def foresee(self, database: Database, rows: Sequence[Row]) -> None:
+        """Do nothing: rows are inserted as they are."""
+
     def committed(self) -> None:
         """Do nothing: the table keeps no state."""
 
