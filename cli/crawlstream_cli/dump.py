@@ -24,6 +24,7 @@ from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import list_topics
 from crawlstream.errors import CrawlstreamError
 from crawlstream.wire import jsontext
+from crawlstream.wire.results import BODIES
 from crawlstream_cli.common.cluster_requests import kafka_is_silent
 from crawlstream_cli.common.console import print_line
 
@@ -147,7 +148,7 @@ def _viewed(value: object, view: View) -> object:
     if not isinstance(value, dict) or "body" not in value:
         return "" if view.only_body else value
     if not view.body:
-        return {name: field for name, field in value.items() if name != "body"}
+        return {name: field for name, field in value.items() if name not in BODIES}
     body = value["body"]
     if view.decode and value.get("body_encoding", "base64") == "base64":
         with contextlib.suppress(ValueError, TypeError):

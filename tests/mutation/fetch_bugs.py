@@ -203,7 +203,7 @@ FETCH_BUGS = {
     ),
     "a further attempt meets the same client": Bug(
         module="crawling.runtime.way",
-        right="if self._renders or not page.lease.retries or is_named(page) or page.lease.profile.purse:",
+        right="if self._renders or not page.lease.retries or is_named(page):",
         wrong="if True:",
         test=_LANE + "further_attempts",
     ),

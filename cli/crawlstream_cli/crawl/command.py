@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,6 +101,8 @@ def crawl(
         summary = until_signal(session.attach(run))
     else:
         name = CrawlKey(spider, appid or APPID, uuid.uuid4().hex[:12])
+        if output is not None and output.name.endswith(".warc.gz"):
+            wishes = replace(wishes, archive=True)
         common = wishes.fields(urls or ())
         requests = [{**seed(name, url, number), **common} for number, url in enumerate(urls or ())]
         session = CrawlSession(settings, name, output=output, hosts=hosts_of(requests))

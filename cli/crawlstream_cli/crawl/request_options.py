@@ -246,6 +246,13 @@ class RequestOptions:
         ),
     ] = False
 
+    archive: Annotated[
+        bool,
+        typer.Option(
+            "--archive", help="Keep responses as their sites sent them; -o x.warc.gz does, too."
+        ),
+    ] = False
+
     def fields(self, seeds: Iterable[str]) -> dict[str, Any]:
         """Return the fields that all requests share; ConfigError if options are contradictory."""
         if self.scope is Scope.PREFIX and self.allow_regex:
@@ -270,6 +277,7 @@ class RequestOptions:
             "purse": self.purse,
             "max_price": self.max_price,
             "render": self.render,
+            "archive": self.archive,
             "allow_regex": self.allow_regex,
             "deny_regex": self.deny_regex,
             "priorities": [_preference(text) for text in self.prefer or ()],

@@ -44,6 +44,7 @@ from crawling.response.site_feedback import reported
 from crawling.robots.request import ROBOTS
 from crawlstream.boot.addresses import Address, AddressRefused
 from crawlstream.model.egress.tls import LEGACY
+from crawlstream.model.result import AsSent
 
 
 class _Ask(NamedTuple):
@@ -263,6 +264,8 @@ class HttpClient:
         body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
         address = "" if is_proxied else transfer.curl.getinfo(pycurl.PRIMARY_IP)
         flags = ["dataloss"] if is_lossy else []
+        if ask.page.keeps_bytes and ROBOTS not in request.meta and not ask.page.is_lent:
+            ask.page.as_sent = AsSent(b"".join(transfer.head), body)
         return response_of(request, transfer.head, body, address, flags=flags)
 
     def _new(self, progress: TransferCount) -> Transfer:

@@ -144,7 +144,8 @@ class GatedHandler(HTTP11DownloadHandler):
         if page is None:
             raise NotGranted(f"{request} was not granted by the frontier")
         is_proxied = await self._parts.routes.pool_for(page, *next(_places(request)))
-        if is_proxied or self._parts.renders or is_named(page):
+        keeps_bytes = page.keeps_bytes and not request.meta.get("proxy")
+        if is_proxied or self._parts.renders or is_named(page) or keeps_bytes:
             return await self._by_proxy(request, page)
         self._leases.set_out(page, request.url)
         places = [await self._resolver.resolve(host, port) for host, port in _places(request)]

@@ -138,7 +138,8 @@ class WatchedCompression:
         with self._recorder.noting(page):
             plain = self._decompress(response, codings)
         if page.is_open:
-            self._body_budget.weigh(page, len(plain.body))
+            coded = len(response.body) if page.as_sent else 0
+            self._body_budget.weigh(page, len(plain.body) + coded)
         return plain
 
     def _decompress(self, response: Response, codings: Sequence[bytes]) -> Response:

@@ -21,6 +21,7 @@ from crawling.page.rights import SiteSays
 from crawling.quality.traits import Traits
 from crawlstream.model.crawl import ANSWER_PAGE, Lease
 from crawlstream.model.effects import Links
+from crawlstream.model.result import AsSent
 from crawlstream.model.throttle_table import SiteReaction
 from crawlstream.model.words.price import Price
 
@@ -127,6 +128,8 @@ class Page:
     """Text and canonical URL of its response; None: not read."""
     offer: Offer | None = None
     """Payment with its request; None: whatever sends it, or its crawl, does not pay."""
+    as_sent: AsSent | None = None
+    """Its response as it was sent; None: its crawl does not keep it, or another client sent it."""
     render: Mapping[str, object] | None = None
     """Time and traffic of the browser that rendered it; None: no browser did."""
     refused: SiteReaction | None = None
@@ -158,6 +161,14 @@ class Page:
     def keeps_links(self) -> bool:
         """Return whether none of its links is followed, because it says so."""
         return self.obeys_directives and self.directives.nofollow
+
+    @property
+    def keeps_bytes(self) -> bool:
+        """Return whether its response is kept as it is sent, which only libcurl can do.
+
+        A third attempt is Scrapy's in any case: its client accepts servers that libcurl refuses.
+        """
+        return self.lease.retries < 2 and bool(self.lease.profile.archive)
 
     @property
     def is_open(self) -> bool:

@@ -91,9 +91,12 @@ class Way:
 
         A page takes the lane only for its first attempt: Scrapy's client accepts some servers that
         libcurl refuses (a line in the head that is not a header, TLS without secure renegotiation).
-        With a proxy, a TLS profile, a purse or a browser, all attempts take the lane.
+        With a proxy, a TLS profile, a purse or a browser, all attempts take the lane; of an
+        archive, two do.
         """
-        if self._renders or not page.lease.retries or is_named(page) or page.lease.profile.purse:
+        if self._renders or not page.lease.retries or is_named(page):
+            return self._lane
+        if page.lease.profile.purse or page.keeps_bytes:
             return self._lane
         is_proxied = self._routes.is_proxied(page, host_of(page.lease.entry.url))
         return self._lane if is_proxied else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from scrapy import Spider
@@ -122,11 +123,14 @@ def require_cluster_spider(spider: type[Spider]) -> None:
 
 def _body_of(page: Page, response: Response) -> dict[str, Any]:
     """Return the body for a result, or size and digest of one that is not kept, and why."""
-    body = response.body
+    body, sent = response.body, page.as_sent
     if page.dropped is None:
-        return {"body": body}
+        if sent and sent.body == body:
+            sent = replace(sent, body=None)
+        return {"body": body, "as_sent": sent}
     return {
         "body": b"",
+        "as_sent": replace(sent, body=None) if sent else None,
         "body_size": len(body),
         "digest": digest_of(body),
         "dropped": page.dropped,

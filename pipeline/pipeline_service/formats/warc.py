@@ -5,42 +5,55 @@ its crawl as JSON. A 304 is a ``revisit`` without a body. Ids are computed from 
 times are the page's, so equal pages make equal files. The ``metadata`` of a page whose body
 was not kept, because the page says so, takes the place of its ``response``.
 
-A body is stored after content decoding. Headers about its coding and length are therefore no longer
-true, and are renamed ``X-Crawler-…``.
+A response whose record has it as it was sent (``archive`` of its crawl) is stored so. The body of
+any other is stored after content decoding. Headers about its coding and length are therefore no
+longer true, and are renamed ``X-Crawler-…``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from base64 import b32encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, BinaryIO
-from urllib.parse import quote, urlsplit  # noqa: TID251  records may be of any origin
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from crawlstream.model.delivered import Delivered, TextHeaders
-from crawlstream.model.result import OCCASIONAL
+from crawlstream.model.delivered import Delivered
+from crawlstream.model.result import OCCASIONAL, digest_of
 from crawlstream.wire import jsontext
 from pipeline_service.formats.columns import Column
 from pipeline_service.formats.files import Crawl
+from pipeline_service.formats.warc_heads import (
+    clean_line,
+    clean_url,
+    head_as_sent,
+    head_decoded,
+    head_of_request,
+)
 
 _VERSION = "1.1"
 _CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 _NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
-_OF_THE_CODED_BODY = frozenset({"content-encoding", "transfer-encoding", "content-length"})
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
 _PLACE = ("id", "appid", "crawlid", "spiderid", "run", "depth", "seed_url", "parent_url")
 _ROUTE = ("redirect_urls", "attempt", "latency_ms", "uuid", "recovered", "attrs", "links", "digest")
 _METADATA = dict.fromkeys(name for name in (*_PLACE, *_ROUTE, *OCCASIONAL) if name != "method")
-_METHOD = re.compile(r"[^A-Za-z-]+")
-_ASCII = "".join(map(chr, range(0x20, 0x7F)))
 _HEX_ID = re.compile(r"[0-9a-f]{32}\Z")
+
+
+class _Sha256:
+    """Digest in the form of the records of results."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self.update = self._hash.update
+
+    def __str__(self) -> str:
+        return f"sha256:{self._hash.hexdigest()}"
 
 
 class Warc:
@@ -48,6 +61,7 @@ class Warc:
 
     def __init__(self, file: BinaryIO, crawl: Crawl, _: Sequence[Column]) -> None:
         self._writer: Any = WARCWriter(file, gzip=True, warc_version=_VERSION)
+        self._writer._create_digester = _Sha256  # noqa: SLF001  warcio's own is SHA-1
         self._crawl = crawl
         self._is_begun = False
 
@@ -82,7 +96,7 @@ class Warc:
             "http-header-user-agent": self._crawl.user_agent,
             "robots": self._crawl.robots,
         }
-        lines = (f"{name}: {_line(value)}\r\n" for name, value in told.items() if value)
+        lines = (f"{name}: {clean_line(value)}\r\n" for name, value in told.items() if value)
         headers = {
             "WARC-Date": first.timestamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "WARC-Record-ID": _urn(uuid5(_uuid_of(first.id), "warcinfo")),
@@ -90,32 +104,29 @@ class Warc:
         self._add("warcinfo", None, headers, "".join(lines).encode())
 
     def _write_answer(self, page: Delivered, headers: dict[str, str]) -> None:
-        digest = b32encode(hashlib.sha1(page.body, usedforsecurity=False).digest()).decode()
         if page.ip:
-            headers["WARC-IP-Address"] = _line(page.ip)
-        if page.body_truncated:
+            headers["WARC-IP-Address"] = clean_line(page.ip)
+        body, http = page.body, head_decoded(page)
+        if page.as_sent and (page.as_sent.body is not None or not page.body_truncated):
+            http, protocol = head_as_sent(page.as_sent)
+            if protocol:
+                headers["WARC-Protocol"] = protocol
+            if page.as_sent.body is not None:
+                body = page.as_sent.body
+        elif page.body_truncated:
             headers["WARC-Truncated"] = "length"
-        elif page.is_incomplete:
+        if page.is_incomplete:
             # The connection did not break: the body is incomplete as the site sent it.
-            headers["WARC-Truncated"] = "unspecified"
-        http = StatusAndHeaders(
-            _status_line(page.status_code), list(_answered(page.response_headers)), "HTTP/1.1"
-        )
+            headers.setdefault("WARC-Truncated", "unspecified")
         if page.status_code == HTTPStatus.NOT_MODIFIED:
             headers["WARC-Profile"] = _NOT_MODIFIED
             self._add("revisit", page, headers, b"", http=http)
         else:
-            headers["WARC-Payload-Digest"] = f"sha1:{digest}"
-            self._add("response", page, headers, page.body, http=http)
+            headers["WARC-Payload-Digest"] = digest_of(body)
+            self._add("response", page, headers, body, http=http)
 
     def _write_request(self, page: Delivered, headers: dict[str, str]) -> None:
-        parts = urlsplit(_url(page.response_url))
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        asked = [("Host", parts.netloc.rpartition("@")[2])]
-        asked += [pair for pair in _pairs(page.request_headers) if pair[0].lower() != "host"]
-        line = f"{_METHOD.sub('', page.method)} {_ascii(target)} HTTP/1.1"
-        http = StatusAndHeaders(line, asked, is_http_request=True)
-        self._add("request", page, headers, b"", http=http)
+        self._add("request", page, headers, b"", http=head_of_request(page))
 
     def _add(
         self,
@@ -128,7 +139,7 @@ class Warc:
     ) -> None:
         self._writer.write_record(
             self._writer.create_warc_record(
-                _url(page.response_url) if page else "",
+                clean_url(page.response_url) if page else "",
                 kind,
                 payload=BytesIO(payload),
                 length=len(payload),
@@ -136,38 +147,6 @@ class Warc:
                 http_headers=http,
             )
         )
-
-
-def _answered(headers: TextHeaders) -> Iterator[tuple[str, str]]:
-    for name, value in _pairs(headers):
-        yield (f"X-Crawler-{name}" if name.lower() in _OF_THE_CODED_BODY else name), value
-
-
-def _pairs(headers: TextHeaders) -> Iterator[tuple[str, str]]:
-    for name, values in headers.items():
-        for value in values:
-            yield _ascii(_line(name).replace(":", " ")) or "X", _line(value)
-
-
-def _status_line(code: int) -> str:
-    try:
-        return f"{code} {HTTPStatus(code).phrase}"
-    except ValueError:
-        return f"{code} Unknown"
-
-
-def _line(text: str) -> str:
-    """Return text without characters that could end a header."""
-    return _CONTROL.sub(" ", text).strip()
-
-
-def _ascii(text: str) -> str:
-    """Percent-encode all but ASCII, which the writer does for values only."""
-    return quote(text, safe=_ASCII)
-
-
-def _url(url: str) -> str:
-    return _CONTROL.sub("%20", url.strip())
 
 
 def _uuid_of(name: str) -> UUID:

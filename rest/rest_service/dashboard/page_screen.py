@@ -15,6 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.wire import jsontext
+from crawlstream.wire.results import BODIES
 from rest_service.dashboard.cleaned import LONGEST, PREVIEW_HEADERS, preview, readable
 from rest_service.dashboard.render import path_of, render
 from rest_service.http.access import Client
@@ -44,8 +45,8 @@ _ENDS = {
     "far-older": "No earlier page of this crawl was found in time.",
     "far-newer": "No later page of this crawl was found in time.",
 }
-_ELSEWHERE = frozenset({"links", "request_headers", "response_headers", "body"})
-"""Fields that have a tab of their own."""
+_ELSEWHERE = frozenset({"links", "request_headers", "response_headers"}) | BODIES
+"""Fields that have a tab of their own, or are one of them in another form."""
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from crawlstream.model.delivered import Delivered
 from crawlstream.wire import delivered, jsontext
+from crawlstream.wire.results import BODIES
 from crawlstream_extract.extract import Extracted, ExtractRequest
 from rest_service.http.envelope import RequestRefused
 from rest_service.topics.extraction import Extraction
@@ -85,7 +86,8 @@ async def add_contents(
     await asyncio.gather(*map(add, records))
     for record in records:
         if not with_bodies:
-            record["value"].pop("body", None)
+            for name in BODIES:
+                record["value"].pop(name, None)
 
 
 async def _content(extraction: Extraction, value: Any, wanted: FormatsWanted) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import canonical, host_of, seed_url
 from crawlstream.wire import jsontext, requests
+from crawlstream.wire.results import BODIES
 from rest_service.http.access import Client, Role
 from rest_service.http.envelope import RequestRefused
 from rest_service.http.hiding import hide
@@ -69,7 +70,8 @@ class RecordFilter:
         if not isinstance(value, dict) or not self._fits(value):
             return None
         if not self.with_bodies:
-            value.pop("body", None)
+            for name in BODIES:
+                value.pop(name, None)
         return hide(value) if self.is_hiding else value
 
     def _fits(self, value: Mapping[str, Any]) -> bool:

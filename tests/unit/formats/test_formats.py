@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pyarrow import parquet
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.model.result import AsSent, digest_of
 from crawlstream.wire.delivered import decode
 from crawlstream_cli.crawl.output import whole_file
 from pipeline_service.formats.columns import COLUMNS
@@ -38,6 +40,8 @@ RECORDS = [
         6, response_headers={b"A\r\nB": [b"c\r\n\r\nbody", b"\0"], b"": [b""], b"x:y": [b"\xff"]}
     ),
     record(7, response_url="http://é/é?é", request_headers={"¡é".encode(): ["é".encode()]}),
+    record(8, as_sent=AsSent(b"HTTP/1.1 200 OK\r\n\r\nWARC/1.1\r\nWARC-Type: evil\n")),
+    record(9, as_sent=AsSent(b"\n\r\n")),
 ]
 """Text, binary, empty, another charset, strange, and hostile."""
 
@@ -94,7 +98,7 @@ def test_a_warc_says_what_was_asked_and_answered(tmp_path: Path) -> None:
         for each in ArchiveIterator(io.BytesIO(file.read_bytes()))
     ]
     kinds = [kind for kind, *_ in records]
-    answers = ["response"] * 2 + ["revisit"] + ["response"] * 5
+    answers = ["response"] * 2 + ["revisit"] + ["response"] * 7
     assert kinds == ["warcinfo"] + [k for a in answers for k in (a, "request", "metadata")]
     assert b"software: crawlstream/test" in records[0][3]
     _, about, http, body = records[1]
@@ -111,6 +115,33 @@ def test_a_warc_says_what_was_asked_and_answered(tmp_path: Path) -> None:
     assert asked.get_header("Host") == "127.0.0.7:8080"
     place = orjson.loads(records[3][3])
     assert (place["crawlid"], place["links"][0]["text"]) == ("job", "Bee")
+
+
+def test_a_warc_has_responses_as_they_were_sent() -> None:
+    """Heads have the bytes of the site, except the form of the message; bodies are coded."""
+    packed = gzip.compress(PAGE.body)
+    head = b"HTTP/2 200 \r\nset-Cookie: \xe9\r\ncontent-encoding:  gzip\n"
+    cut = {"head": "HTTP/1.1 200 OK\r\n", "body_left_out": True}
+    file = written(
+        "warc.gz",
+        [
+            record(0, as_sent=AsSent(head, packed)),
+            record(1, as_sent=AsSent(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n")),
+            orjson.dumps(orjson.loads(record(2)) | {"as_sent": cut}),
+        ],
+    )
+    found = [
+        (each.rec_headers, each.content_stream().read())
+        for each in ArchiveIterator(io.BytesIO(file), check_digests="raise")
+        if each.rec_type == "response"
+    ]
+    stored = gzip.decompress(file)
+    assert head.replace(b"HTTP/2", b"HTTP/1.1") + b"\r\n" + packed in stored
+    assert b" OK\r\nX-Crawler-Transfer-Encoding: chunked\r\n\r\n" + PAGE.body in stored
+    assert b"X-Crawler-Content-Encoding: gzip" in stored
+    assert [body for _, body in found] == [PAGE.body] * 3
+    assert [about.get_header("WARC-Protocol") for about, _ in found] == ["h2", None, None]
+    assert found[0][0].get_header("WARC-Payload-Digest") == digest_of(packed)
 
 
 def test_a_warc_says_why_a_body_is_only_a_beginning() -> None:

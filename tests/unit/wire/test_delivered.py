@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlstream.model.result import ResultLimits
+from crawlstream.model.result import AsSent, ResultLimits
 from crawlstream.wire.delivered import NotAResult, decode, without_secrets
 from crawlstream.wire.results import encode_result
 from support.pipelines.results import PAGE, record
@@ -108,6 +108,10 @@ def test_no_charset_changes_a_body(body: bytes, encoding: str, most: int) -> Non
         (changed(attrs=[]), r"\$.attrs: expected an object"),
         (changed(recovered="no"), r"\$.recovered: expected true or false"),
         (changed(body=7), r"\$.body: expected text"),
+        (changed(as_sent="HTTP"), r"\$.as_sent: expected an object"),
+        (changed(as_sent={}), r"\$.as_sent: expected text"),
+        (changed(as_sent={"head": "€"}), r"\$.as_sent: .*latin-1"),
+        (changed(as_sent={"head": "", "body": "é"}), r"\$.as_sent: "),
         (changed(body="é", body_encoding="base64"), r"\$.body: is not base64"),
     ],
 )
@@ -155,6 +159,25 @@ def test_long_numbers_come_back_exactly() -> None:
     deep = b"[" * 1_000 + b"]" * 1_000
     with pytest.raises(NotAResult, match="not JSON: nested too deeply"):
         decode(record(1, attrs={"n": 10**40, "deep": 0}).replace(b'"deep":0', b'"deep":' + deep))
+
+
+@pytest.mark.parametrize("body", [None, b"", bytes(range(256))])
+def test_a_response_as_it_was_sent_comes_back(body: bytes | None) -> None:
+    """Any bytes of its head and its body; without its body, it is not there."""
+    sent = AsSent(b"HTTP/1.1 200 OK\r\nX: " + bytes(range(128, 256)) + b"\n", body)
+    assert decode(record(1, as_sent=sent)).as_sent == sent
+    assert decode(record(1)).as_sent is None
+    assert decode(changed(as_sent={"head": "", "body_left_out": True})).as_sent is None
+
+
+def test_secrets_are_left_out_of_responses_as_they_were_sent() -> None:
+    """All lines with credentials go, in any spelling; the body and the other lines stay."""
+    sent = AsSent(
+        b"HTTP/1.1 200 OK\r\nset-cookie: a=secret\r\nX: y\nSet-Cookie : b=secret\r\n", b"z"
+    )
+    value, page = without_secrets(*(made := record(1, as_sent=sent), decode(made)))
+    assert decode(value) == page
+    assert page.as_sent == AsSent(b"HTTP/1.1 200 OK\r\nX: y\n", b"z")
 
 
 def test_secrets_are_left_out_on_request() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.result import CrawlResult, ResultLimits
+from crawlstream.model.result import AsSent, CrawlResult, ResultLimits
 from crawlstream.wire.results import encode_result, timestamp
 
 quick = settings(max_examples=50)
@@ -211,6 +211,7 @@ def test_a_cut_does_not_hide_wrong_bytes() -> None:
         {"body": b"", "links": [("http://a.example/" + "x" * 1000, "")] * 100},
         {"body": b"x" * 50_000, "links": [("http://a.example/" + "x" * 1000, "")] * 100},
         {"response_headers": {b"X": [b"y" * 1000] * 100}},
+        {"response_headers": {b"X": [b"y"] * 5000}, "as_sent": AsSent(b"X: y\r\n" * 5000)},
     ],
 )
 def test_a_record_always_fits_its_topic(changes: Mapping[str, Any]) -> None:
@@ -225,6 +226,15 @@ def test_a_record_always_fits_its_topic(changes: Mapping[str, Any]) -> None:
     assert record["body_size"] == len(changes.get("body", PAGE.body))
     if "body_encoding" in record:
         b64decode(record["body"], validate=True)
+
+
+def test_the_coded_body_gives_way_before_the_body() -> None:
+    """A reader gets the page in any case, and sees that the other form was left out."""
+    sent = AsSent(b"HTTP/1.1 200 OK\r\n", b"\0" * 40_000)
+    for limits in (ResultLimits(max_record_bytes=20_000), ResultLimits(max_body_bytes=10_000)):
+        record = orjson.loads(encode_result(replace(PAGE, as_sent=sent), limits))
+        assert record["as_sent"] == {"head": "HTTP/1.1 200 OK\r\n", "body_left_out": True}
+        assert "body_truncated" not in record
 
 
 def test_a_little_too_large_is_cut_a_little() -> None:

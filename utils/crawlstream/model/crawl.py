@@ -76,6 +76,8 @@ class Inherited:
     """Name of a TLS profile; None: the default of the pool."""
     render: Mapping[str, object] | None = None
     """Options for a browser, as of ``model.egress.render``; None: no browser is needed."""
+    archive: bool | None = None
+    """True if results also hold each response as it was sent (``model.result.AsSent``)."""
     redirects: str = "seeds"
     """Redirects out of the scope that are followed: a value of ``model.scope.Redirects``."""
     purse: str | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Final
 
-from crawlstream.model.result import PageFields, page_fields
+from crawlstream.model.result import AsSent, PageFields, page_fields
 
 _TYPE = re.compile(r"(?:\A|,)[ \t]*([!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+)[ \t]*(?=[;,]|\Z)")
 
@@ -69,6 +69,8 @@ class Delivered(PageFields):
     headers_truncated: bool = False
     latency_ms: Annotated[int | None, "duration of the download"] = None
     ip: Annotated[str | None, "address of the site"] = None
+    as_sent: AsSent | None = None
+    """Response as its site sent it; None: the crawl does not keep it, or its body was left out."""
     extra: Annotated[Mapping[str, object], "all other fields"] = field(default_factory=dict)
 
     @property

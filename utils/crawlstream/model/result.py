@@ -73,6 +73,16 @@ OCCASIONAL: Mapping[str, Any] = {each.name: each.default for each in fields(Page
 """Defaults of the fields that most pages lack, keyed by their names."""
 
 
+@dataclass(frozen=True, slots=True)
+class AsSent:
+    """Response as its site sent it, but for the framing of the message: chunks, or HTTP/2."""
+
+    head: bytes
+    """Status line and header lines, each with its line end; the empty line is left out."""
+    body: bytes | None = None
+    """Body before content decoding; None: it is the decoded one, or was too large to keep."""
+
+
 Headers = Mapping[bytes, Sequence[bytes]]
 """Values of all headers, as they were sent."""
 
@@ -128,6 +138,8 @@ class CrawlResult(PageFields):
     """Bytes of a body that was not kept; None: those of ``body``."""
     digest: str | None = None
     """Digest of a body that was not kept; None: that of ``body``."""
+    as_sent: AsSent | None = None
+    """The response as its site sent it, if the crawl keeps it (``archive``)."""
 
 
 def digest_of(body: bytes) -> str:

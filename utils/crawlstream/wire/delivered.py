@@ -13,7 +13,7 @@ import orjson
 
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.delivered import PAGE_FIELDS, Delivered, TextHeaders
-from crawlstream.model.result import PageField
+from crawlstream.model.result import AsSent, PageField
 from crawlstream.wire import jsontext
 from crawlstream.wire.results import NOT_CHARSETS
 
@@ -181,6 +181,15 @@ def _object_of(value: Any) -> dict[str, Any]:
     return _is(value, dict, "an object")
 
 
+def _as_sent(value: Any) -> AsSent | None:
+    """Return a response as its site sent it; None if its body was left out."""
+    sent = _object_of(value)
+    if sent.get("body_left_out"):
+        return None
+    head, body = _text(sent.get("head")).encode("latin-1"), sent.get("body")
+    return AsSent(head, None if body is None else b64decode(_text(body), validate=True))
+
+
 def _time(value: Any) -> datetime:
     """Return an aware time from naive UTC, in the years that all output formats support."""
     at = datetime.fromisoformat(_text(value))
@@ -198,6 +207,7 @@ _BY_TYPE: Mapping[Any, Callable[[Any], Any]] = {
     Sequence[str]: _texts,
     TextHeaders: _headers,
     Mapping[str, object]: _object,
+    AsSent: _as_sent,
 }
 _READERS = {
     **{
@@ -224,12 +234,25 @@ def without_secrets(value: bytes, page: Delivered) -> tuple[bytes, Delivered]:
     kept = {field: _without(getattr(page, field), names) for field, names in _SECRETS.items()}
     if all(len(kept[field]) == len(getattr(page, field)) for field in kept):
         return value, page
+    record = _parsed(value) | kept
+    sent = page.as_sent and replace(page.as_sent, head=_bare_head(page.as_sent.head))
+    if sent:
+        record["as_sent"]["head"] = sent.head.decode("latin-1")
     bare = replace(
         page,
         request_headers=kept["request_headers"],
         response_headers=kept["response_headers"],
+        as_sent=sent,
     )
-    return jsontext.dumps(_parsed(value) | kept), bare
+    return jsontext.dumps(record), bare
+
+
+def _bare_head(head: bytes) -> bytes:
+    """Return the lines of a head without those that contain credentials."""
+    secret = _SECRETS["response_headers"]
+    lines = head.splitlines(keepends=True)
+    names = [line.partition(b":")[0].strip().lower().decode("latin-1") for line in lines]
+    return b"".join(line for line, name in zip(lines, names, strict=True) if name not in secret)
 
 
 def _without(headers: TextHeaders, names: Collection[str]) -> dict[str, Sequence[str]]:

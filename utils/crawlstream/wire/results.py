@@ -3,7 +3,7 @@
 Text stays text if it encodes back to the same bytes; any other body is base64 and marked so. So a
 reader gets the exact bytes of the page (:mod:`crawlstream.wire.delivered`). A page that is too
 large for its record is cut and marked so: first links that take more than a quarter of the record,
-then the body, then the remaining links, then headers.
+then the body before its decoding, then the body, then the remaining links, then headers.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from crawlstream.model.result import (
     OCCASIONAL,
+    AsSent,
     CrawlResult,
     Headers,
     ResultLimits,
@@ -35,6 +36,9 @@ NOT_CHARSETS = frozenset(
 
 _BINARY = "binary"
 """Value of ``encoding`` for a page that is not text: the field is always a string."""
+
+BODIES = frozenset({"as_sent", "body"})
+"""Fields that hold a body; it may be of megabytes."""
 
 _LONGEST_CHARACTER = 8
 """Bytes of the longest character; a cut body may end in the middle of one."""
@@ -132,6 +136,18 @@ def _body(result: CrawlResult, limits: ResultLimits) -> dict[str, Any]:
         fields["incomplete"] = True
     if result.body_ref:
         fields["body_ref"] = result.body_ref
+    if result.as_sent:
+        fields["as_sent"] = _as_sent(result.as_sent, limits.max_body_bytes)
+    return fields
+
+
+def _as_sent(sent: AsSent, most: int) -> dict[str, Any]:
+    """Return a response as its site sent it; a body over ``most`` bytes is left out."""
+    fields: dict[str, Any] = {"head": sent.head.decode("latin-1")}
+    if sent.body is not None and len(sent.body) <= most:
+        fields["body"] = b64encode(sent.body).decode("ascii")
+    elif sent.body is not None:
+        fields["body_left_out"] = True
     return fields
 
 
@@ -175,6 +191,9 @@ def _cut(record: dict[str, Any], excess: int, share: int) -> bool:
     """
     if record["links"] and len(jsontext.dumps(record["links"])) > share:
         _halve_links(record)
+    elif "body" in record.get("as_sent", ()):
+        del record["as_sent"]["body"]
+        record["as_sent"]["body_left_out"] = True
     elif record["body"]:
         record["body"] = _shorter(
             record["body"], excess, step=4 if "body_encoding" in record else 1
@@ -184,6 +203,7 @@ def _cut(record: dict[str, Any], excess: int, share: int) -> bool:
         _halve_links(record)
     elif record["response_headers"]:
         record["response_headers"] = {}
+        record.pop("as_sent", None)
         record["headers_truncated"] = True
     else:
         return False
