@@ -21,10 +21,10 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
-from crawlstream.plugins.idempotent import row_store
 from crawlstream.plugins.sinks import Change, IdempotentStore, Notes, Row, RowStore, SinkSpec
 from crawlstream.wire import jsontext
 from pipeline_service.formats.columns import COLUMNS
+from pipeline_service.sinks.idempotent import row_store
 
 __all__ = ["IdempotentContract", "StoreContract"]
 

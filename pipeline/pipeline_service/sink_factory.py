@@ -12,7 +12,6 @@ from crawlstream import __version__
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError, CrawlstreamError, MissingExtra
-from crawlstream.plugins.idempotent import row_store
 from crawlstream.plugins.installed import find
 from crawlstream.plugins.sinks import RowStore, SinkSpec, SinkUnavailable
 from crawlstream.store.bodies import BodyStore
@@ -27,6 +26,7 @@ from pipeline_service.memory.sql.visits import VisitStore
 from pipeline_service.records.rows import Shape
 from pipeline_service.sinks.files.files_sink import FilesSink
 from pipeline_service.sinks.files.segments import Spool
+from pipeline_service.sinks.idempotent import row_store
 from pipeline_service.sinks.kafka import KafkaStore
 from pipeline_service.sinks.kept_notes import KeptInFiles, KeptInRows
 from pipeline_service.sinks.row_maker import RowMaker, check_columns, columns_of

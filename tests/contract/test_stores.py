@@ -15,7 +15,6 @@ import pytest
 from redis import Redis
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.plugins.idempotent import row_store
 from crawlstream.plugins.sinks import Row, RowStore, SinkSpec
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.stores.postgres import RunningPostgres
@@ -27,6 +26,7 @@ from pipeline_service.contract import (
     write,
 )
 from pipeline_service.sink_factory import make_maker, open_rows
+from pipeline_service.sinks.idempotent import row_store
 from pipeline_service.spec.config import read
 from support.bus.values import committed
 from support.documented import install_example_sink

@@ -44,7 +44,7 @@ SINK_BUGS = {
         test="contract/test_tables.py::refused_is_named and sqlite",
     ),
     "the position is written before the rows": Bug(
-        module="crawlstream.plugins.idempotent",
+        module="pipeline_service.sinks.idempotent",
         right=(
             "        self._put(change.rows)\n"
             '        failpoint("after_rows")\n'
@@ -62,13 +62,13 @@ SINK_BUGS = {
         test="contract/test_stores.py::TestKeyed and overtaken",
     ),
     "the notes of a batch go with the position of the next one": Bug(
-        module="crawlstream.plugins.idempotent",
+        module="pipeline_service.sinks.idempotent",
         right="        if not all(self._swap(_NOTE + note, text) for note, text in last.items()):\n",
         wrong="        if not all(self._texts for note, text in last.items()):\n",
         test="contract/test_stores.py::TestKeyed and kept_replaced",
     ),
     "a writer that comes too late overwrites the position": Bug(
-        module="crawlstream.plugins.idempotent",
+        module="pipeline_service.sinks.idempotent",
         right="        if not self._store.swap(name, before, step):\n            return False\n",
         wrong="        self._store.swap(name, self._current(name), step)\n",
         test="contract/test_stores.py::TestKeyed and overtaken",

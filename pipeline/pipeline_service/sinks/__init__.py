@@ -2,6 +2,7 @@
 
     ``sink``        interface of a sink for a flow, and of its notes for other callers
     ``rows``        any store of rows as a sink: position, account and rows in one transaction
+    ``idempotent``  stores without transactions as stores of rows
     ``kept_notes``  notes of such a store, or of a folder of files, about a pipeline
     ``sql``         PostgreSQL and SQLite as such stores
     ``files``       JSON lines, WARC and Parquet; no transactions, claims instead

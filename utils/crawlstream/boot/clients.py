@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from redis.asyncio import Redis
 
 from crawlstream.boot.redis.connect import client_of
 from crawlstream.boot.settings import Settings
-from crawlstream.bus.connect import Kafka
+from crawlstream.bus.connect import Kafka, MakeHeaders
 from crawlstream.bus.shape import TopicShape
+from crawlstream.wire.cloud_events import headers_of
 
 
 def kafka_of(settings: Settings, client_id: str = "crawlstream") -> Kafka:
@@ -23,7 +27,14 @@ def kafka_of(settings: Settings, client_id: str = "crawlstream") -> Kafka:
             max_record_bytes=settings.max_record_bytes,
             most=settings.max_topics,
         ),
+        headers=_headers(settings),
     )
+
+
+def _headers(settings: Settings) -> Mapping[str, MakeHeaders]:
+    """Return the makers of headers of records, by topic, so that each sender of events has them."""
+    topics = settings.topics
+    return {topics.events: partial(headers_of, topics.prefix)} if settings.cloudevents else {}
 
 
 def redis_client(settings: Settings) -> Redis:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -23,6 +23,10 @@ BOOTSTRAP_TIMEOUT_MS = 3_000
 
 REQUEST_TIMEOUT_MS = 5_000
 """Time after which a broker that does not answer is connected to again."""
+
+
+MakeHeaders = Callable[[bytes | None, bytes], tuple[tuple[str, bytes], ...]]
+"""(key, value of a record) -> its headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,8 @@ class Kafka:
     """How produced records are compressed."""
     shape: TopicShape = field(default_factory=TopicShape)
     """How topics are created, and how large a record may be."""
+    headers: Mapping[str, MakeHeaders] = field(default_factory=dict, repr=False)
+    """Makers of headers, by the topic whose records have them."""
 
     def named(self, client_id: str) -> Kafka:
         """Return a copy for clients with another name."""

@@ -138,6 +138,8 @@ class Writer(threading.Thread):
                 delivery.lost_from(position, KafkaUnavailable("Kafka did not acknowledge in time"))
                 return
             value, headers = None if record.deletes else record.value, list(record.headers)
+            if (make := self._kafka.headers.get(record.topic)) is not None:
+                headers += make(record.key, record.value)
             try:
                 future = producer.send(
                     record.topic, value, record.key, headers=headers, partition=record.partition

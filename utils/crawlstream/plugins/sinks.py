@@ -134,8 +134,8 @@ class RowStore(Protocol):
 class IdempotentStore(Protocol):
     """Where rows and texts are kept that has no transactions; calls block, one at a time.
 
-    A row that is written again replaces itself. :mod:`crawlstream.plugins.idempotent` makes a
-    ``RowStore`` of it: rows are written before the note that they are there.
+    A row that is written again replaces itself. Pipelines make a ``RowStore`` of it: rows are
+    written before the note that they are there.
     """
 
     def open(self) -> None:

@@ -29,6 +29,9 @@ class KafkaSettings(Section):
     kafka_compression: Codec = "gzip"
     """Compression codec of produced records. Every Kafka client reads `gzip` and `none`; `lz4`,
     `zstd` and `snappy` need an extra package in some clients; `zstd` is the smallest."""
+    cloudevents: bool = Field(default=True, validation_alias=new("CLOUDEVENTS"))
+    """Add headers of CloudEvents 1.0 to the records of ``<KAFKA_TOPIC_PREFIX>.events``; their
+    values stay as they are."""
     kafka_base_64_encode: bool = False
     """Encode every body as base64, text bodies included."""
     incoming_partitions: int = Field(4, validation_alias=new("INCOMING_PARTITIONS"), ge=1)
