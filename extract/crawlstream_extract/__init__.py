@@ -12,5 +12,7 @@
 ``cut``        texts within a limit
 ``metadata``   what a page says of itself
 ``page_links`` the links of a page
+``pdf``        the text and the links of a PDF
+``language``   the language of a text
 ``sitemaps``   the entries of sitemaps and feeds, whose text ``sitemap_text`` reads in pieces
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import cache
 
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -25,12 +26,12 @@ _ADDRESSES = re.compile(r"\]\([^()\s]{1,2000}\)|https?://\S{1,2000}")
 class LanguageModel:
     """The model, and the languages that a text may have.
 
-    It takes 0.7 s to load, and 100 MB.
+    The first one of a process takes 0.7 s to load, and 100 MB.
     """
 
     def __init__(self, codes: Collection[str] = (), least: float = 0.5) -> None:
         """``codes``: the only languages that are named; empty: all. ConfigError for another."""
-        self._model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+        self._model = _model()
         known: Sequence[str] = sorted(set(self._model.labels) - {_NO_LANGUAGE})
         if unknown := sorted(set(codes) - set(known)):
             told = ", ".join(known)
@@ -50,3 +51,8 @@ class LanguageModel:
         code, score = self._model.rank(text)[0]
         is_named = score >= self._least and code in self._codes
         return (code if is_named else UNKNOWN), round(score, 4)
+
+
+@cache
+def _model() -> LanguageIdentifier:
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

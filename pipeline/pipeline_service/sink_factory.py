@@ -38,7 +38,7 @@ from pipeline_service.sinks.sql.sqlite import Sqlite
 from pipeline_service.sinks.sql.store import NoEffect, SqlEffect, SqlStore
 from pipeline_service.sinks.sql.table import TableEffect
 from pipeline_service.spec.config import OF_FAILURES, Pipeline
-from pipeline_service.spec.config import FilesSpec as FilesConfig
+from pipeline_service.spec.files_spec import FilesSpec as FilesConfig
 from pipeline_service.spec.memory import PagesSink, Visits
 from pipeline_service.spec.sinks import GROUP, KafkaSpec, PluginSpec, SqlSpec
 

@@ -18,7 +18,8 @@ from pipeline_service.process import load_pipeline
 from pipeline_service.records.judging import Undeliverable, Wanted, judge
 from pipeline_service.records.rows import StoreRow
 from pipeline_service.sinks.files.segments import folder_of
-from pipeline_service.spec.config import FilesSpec, Pipeline
+from pipeline_service.spec.config import Pipeline
+from pipeline_service.spec.files_spec import FilesSpec
 from pipeline_service.staging import Staging, opened
 
 

@@ -21,7 +21,8 @@ from crawlstream.wire import jsontext
 from pipeline_service.commands.printing import complain, print_json, print_table
 from pipeline_service.process import load_pipelines
 from pipeline_service.sink_factory import open_store, place_of
-from pipeline_service.spec.config import FilesSpec, Pipeline
+from pipeline_service.spec.config import Pipeline
+from pipeline_service.spec.files_spec import FilesSpec
 
 _READERS = {"parquet": "read_parquet", "jsonl": "read_json_auto"}
 """Functions of DuckDB, by the beginning of a format."""

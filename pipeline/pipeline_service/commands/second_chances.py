@@ -31,7 +31,8 @@ from pipeline_service.records.judging import Undeliverable, Wanted, judge
 from pipeline_service.sink_factory import crawl_of, make_maker, open_rows, open_store, place_of
 from pipeline_service.sinks.files.repeats import short
 from pipeline_service.sinks.files.segments import folder_of, written
-from pipeline_service.spec.config import FilesSpec, Pipeline
+from pipeline_service.spec.config import Pipeline
+from pipeline_service.spec.files_spec import FilesSpec
 from pipeline_service.staging import Staging, opened
 
 

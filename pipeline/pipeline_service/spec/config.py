@@ -15,7 +15,7 @@ from crawlstream.errors import ConfigError
 from crawlstream.keys import Topics
 from crawlstream.model.delivered import Delivered
 from crawlstream.model.web.directives import BodyBan, ban_of
-from pipeline_service.formats.files import FORMATS
+from pipeline_service.spec.files_spec import FilesSpec, read_files
 from pipeline_service.spec.memory import (
     LONGEST_NAME,
     PagesSink,
@@ -26,7 +26,7 @@ from pipeline_service.spec.memory import (
 )
 from pipeline_service.spec.places import check_moved, in_folder
 from pipeline_service.spec.quality.expect import Expectation, fields_of, read_expect
-from pipeline_service.spec.quantities import filled, known, one_of, read_bytes, read_seconds
+from pipeline_service.spec.quantities import filled, known, one_of, read_seconds
 from pipeline_service.spec.quantities import flag as _flag
 from pipeline_service.spec.quantities import some_of as _some_of
 from pipeline_service.spec.quantities import table as _table
@@ -43,30 +43,12 @@ from pipeline_service.spec.sinks import (
 from pipeline_service.spec.stages import ChainPlan, StageSpec, read_stages
 from pipeline_service.spec.where import Where
 
-PARTITIONED_BY = ("date", "appid", "crawlid", "spiderid", "status_class")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 FAILURES, OF_FAILURES = "events", ".failures"
 """Source of the pages without result, and what its pipeline is called after; no name has a dot."""
 _NO_KEYS = ("name", "folder", "table_name")
-_OLDEST, _LEAST_BYTES = 3_600.0, 1024
-_YOUNGEST = 1.0
 _SUCCESS = 2
 """Hundreds of a status."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesSpec:
-    """Where a pipeline's files are, and when one is complete."""
-
-    path: str
-    """URL of the folder, as fsspec has it; variables are filled in."""
-    format: str = "jsonl.zst"
-    partition_by: Sequence[str] = ("date",)
-    max_bytes: int = 256 * 1024 * 1024
-    """Largest file in bytes, compressed."""
-    max_records: int = 200_000
-    max_age: float = 900.0
-    """Seconds after the first record of a file."""
 
 
 SinkConfig = FilesSpec | SqlSpec | KafkaSpec | PluginSpec
@@ -304,6 +286,13 @@ def _check_stages(pipeline: Pipeline, where: str) -> None:
             f"{where}: WARC files hold pages as they were, and the stage {changing} makes something"
             ' else of them: remove it, or choose another format, such as "parquet"'
         )
+    hostile = next((spec.label for spec in pipeline.stage if spec.must_be_contained), "")
+    if hostile and not (pipeline.worker_count and pipeline.memory_mb):
+        key = "memory_mb" if pipeline.worker_count else "workers"
+        raise ConfigError(
+            f"{where}.{key}: the stage {hostile} runs only in worker processes whose memory is"
+            f" limited, because a small file may need gigabytes: remove {key} = 0"
+        )
     if pipeline.expect and not pipeline.stage:
         raise ConfigError(f"{where}.expect: there is no stage that makes fields")
 
@@ -343,15 +332,6 @@ def _placed(sink: SinkConfig, folder: Path) -> SinkConfig:
     return sink
 
 
-def _files(table: dict[str, Any], where: str) -> FilesSpec:
-    known(table, [each.name for each in fields(FilesSpec)], where)
-    if "path" not in table:
-        raise ConfigError(
-            f'{where}: missing: path = "/folder" or a URL such as "s3://bucket/folder"'
-        )
-    return FilesSpec(**{key: _READ_SINK[key](table[key], f"{where}.{key}") for key in table})
-
-
 _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "source": _source,
     "start": _start,
@@ -369,16 +349,8 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "visits": read_visits,
     "on_gap": one_of(("skip", "stop")),
 }
-_READ_SINK: Mapping[str, Callable[[Any, str], Any]] = {
-    "path": _text,
-    "format": one_of(FORMATS),
-    "partition_by": _some_of(PARTITIONED_BY),
-    "max_bytes": lambda value, where: read_bytes(value, where, least=_LEAST_BYTES),
-    "max_records": _whole(1, 10_000_000),
-    "max_age": lambda value, where: read_seconds(value, where, least=_YOUNGEST, most=_OLDEST),
-}
 _SINKS: Mapping[str, Callable[[dict[str, Any], str], SinkConfig]] = {
-    "files": _files,
+    "files": read_files,
     "sql": read_sql,
     "kafka": read_kafka,
     "pages": read_pages,

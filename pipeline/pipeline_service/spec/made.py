@@ -17,6 +17,13 @@ MADE: Mapping[str, Mapping[str, ColumnType]] = {
         "markdown_engine": ColumnType.TEXT,
         "markdown_truncated": ColumnType.FLAG,
     },
+    "document": {
+        **dict.fromkeys(("text", "title", "author", "lang"), ColumnType.TEXT),
+        "page_count": ColumnType.WHOLE,
+        "document_links": ColumnType.TEXTS,
+        "document_truncated": ColumnType.FLAG,
+        "document_error": ColumnType.TEXT,
+    },
     "language": {"language": ColumnType.TEXT, "language_score": ColumnType.NUMBER},
     "signature": {"signature": ColumnType.TEXT},
 }

@@ -11,12 +11,12 @@ from typing import Any
 from crawlstream.errors import ConfigError
 from crawlstream.wire import jsontext
 from pipeline_service.spec.made import MADE
-from pipeline_service.spec.text_stages import read_codes, read_language
+from pipeline_service.spec.text_stages import read_codes, read_document, read_language
 from pipeline_service.spec.where import Where
 
 KINDS = (
-    *("where", "page", "text", "markdown", "language", "signature", "fields", "clean", "validate"),
-    "python",
+    *("where", "page", "text", "markdown", "document", "language", "signature", "fields", "clean"),
+    *("validate", "python"),
 )
 RESERVED = frozenset({"id", "n", "_errors", "_extra"})
 """Reserved fields that each row has, and so names that no other field may have."""
@@ -59,6 +59,11 @@ class StageSpec:
     def is_cheap(self) -> bool:
         """Return whether it neither parses pages nor runs code of others."""
         return self.kind in _CHEAP and "python" not in self.options
+
+    @property
+    def must_be_contained(self) -> bool:
+        """Return whether a page may cost it more than a process has: it runs in limits only."""
+        return self.kind == "document"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +230,7 @@ _OPTIONS: Mapping[str, Callable[[dict[str, Any], str, Path], Mapping[str, Any]]]
     "page": _none,
     "text": _text,
     "markdown": _markdown,
+    "document": read_document,
     "language": read_language,
     "signature": _signature,
     "fields": _fields,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crawlstream.errors import ConfigError
-from pipeline_service.spec.quantities import known, text
+from pipeline_service.spec.quantities import known, text, whole
 
 Readers = Mapping[str, tuple[Any, Callable[[Any, str], Any]]]
 """By the name of an option: its default, and the function that reads a value."""
@@ -29,6 +29,11 @@ def read_language(options: dict[str, Any], where: str, _: Path) -> Mapping[str, 
     return read_options(options, _LANGUAGE, where)
 
 
+def read_document(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
+    """Options of the stage ``document``."""
+    return read_options(options, _DOCUMENT, where)
+
+
 def read_codes(value: Any, where: str) -> list[str]:
     """Return a list of codes of languages; ConfigError."""
     is_list = isinstance(value, list) and value
@@ -44,3 +49,7 @@ def _share(value: Any, where: str) -> float:
 
 
 _LANGUAGE: Readers = {"languages": ([], read_codes), "least": (0.5, _share), "of": ("", text)}
+_DOCUMENT: Readers = {
+    "max_pages": (500, whole(1, 10_000)),
+    "max_chars": (1_000_000, whole(1_000, 1_000_000)),
+}

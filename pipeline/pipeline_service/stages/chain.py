@@ -12,6 +12,7 @@ from crawlstream.errors import ConfigError
 from crawlstream.model.delivered import Delivered
 from pipeline_service.spec.quality.counts import QualityCounts
 from pipeline_service.spec.stages import ChainPlan, StageSpec
+from pipeline_service.stages.documents import Documents
 from pipeline_service.stages.draft import STAGE_FAILED, Draft, Filtered, PageRefused, ReadyStage
 from pipeline_service.stages.fields import Clean, Fields
 from pipeline_service.stages.filter import Filter
@@ -124,6 +125,7 @@ def _made(spec: StageSpec, counted: Sequence[str]) -> ReadyStage:
         "page": Metadata,
         "text": lambda: MainText(spec.options),
         "markdown": lambda: Markdown(spec.options),
+        "document": lambda: Documents(spec.options),
         "language": lambda: Language(spec.options),
         "signature": lambda: Signature(spec.options),
         "fields": lambda: Fields(spec.options),

@@ -19,7 +19,7 @@ from crawlstream.store.store import Store
 from crawlstream.wire.delivered import decode
 from pipeline_service.sink_factory import open_kept
 from pipeline_service.sinks.sink import SinkPosition
-from pipeline_service.spec.config import FilesSpec
+from pipeline_service.spec.files_spec import FilesSpec
 from pipeline_service.spec.sinks import KafkaSpec, PluginSpec, SqlSpec
 from support.bus.values import committed
 from support.forks.program import PRELOADED

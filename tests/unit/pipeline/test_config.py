@@ -13,7 +13,8 @@ from crawlstream.errors import ConfigError
 from crawlstream.keys import Topics
 from crawlstream.wire.delivered import decode
 from pipeline_service.spec.choice import chosen
-from pipeline_service.spec.config import FilesSpec, Pipeline, load, read
+from pipeline_service.spec.config import Pipeline, load, read
+from pipeline_service.spec.files_spec import FilesSpec
 from pipeline_service.spec.memory import PagesSink
 from pipeline_service.spec.sinks import KafkaSpec, SqlSpec
 from pipeline_service.spec.stages import KINDS as STAGES

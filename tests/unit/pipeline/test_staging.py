@@ -15,7 +15,8 @@ from pipeline_service.formats.files import Crawl
 from pipeline_service.records.judging import Judged, Repeat, Undeliverable, Wanted, judge
 from pipeline_service.sinks.files.repeats import Repeats
 from pipeline_service.sinks.files.segments import Segment, Spool
-from pipeline_service.spec.config import FilesSpec, Pipeline, read
+from pipeline_service.spec.config import Pipeline, read
+from pipeline_service.spec.files_spec import FilesSpec
 from pipeline_service.staging import Staging
 from support.pipelines.results import page_id, record
 

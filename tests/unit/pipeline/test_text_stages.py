@@ -1,15 +1,24 @@
-"""Stages over texts: Markdown and the language of a page."""
+"""Stages over texts: Markdown, documents, and the language of a page."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlstream.errors import ConfigError
+from crawlstream.wire.delivered import decode
 from crawlstream_extract.language import UNKNOWN, LanguageModel
 from pipeline_service.records.rows import Shape
 from pipeline_service.stages.chain import Chain
+from pipeline_service.stages.documents import FIELDS as DOCUMENT
+from pipeline_service.stages.documents import Documents
+from pipeline_service.stages.draft import Draft
+from pipeline_service.stages.page import page_of
+from support.hostile.documents import pdf
+from support.pipelines.results import record
 from support.pipelines.stages import pipeline, rows, run, stage, use
 
 SENTENCES = {
@@ -178,3 +187,52 @@ def test_options_of_markdown_are_checked(option: str, told: str) -> None:
     """When the file is read."""
     with pytest.raises(ConfigError, match=told):
         pipeline(stage(f'use = "markdown"\n{option}'))
+
+
+PDF = {"response_headers": {b"Content-Type": [b"application/pdf"]}, "encoding": "binary"}
+
+
+def test_the_content_of_a_document_is_added_to_the_page() -> None:
+    """Fills the fields of stages before it, which read HTML only; null for other pages."""
+    described = pipeline(use("page", "text", "document", "language"))
+    text = "\n".join([SENTENCES["en"]] * 3)
+    body = pdf(text, links=["/more"], title="A lamp", lang="en")
+    (row,) = rows(described, body, **PDF)
+    assert {name: row[name] for name in DOCUMENT} == {
+        "text": text,
+        "title": "A lamp",
+        "author": None,
+        "lang": "en",
+        "page_count": 1,
+        "document_links": ["http://127.0.0.7:8080/more"],
+        "document_truncated": False,
+        "document_error": None,
+    }
+    assert row["language"] == "en"
+    (row,) = rows(described)
+    assert (row["title"], row["lang"], row["page_count"]) == ("A shop", "de", None)
+    assert {column.name for column in Shape(described.stage, None).columns} > {*DOCUMENT}
+
+
+def test_a_document_whose_end_was_not_fetched_is_truncated() -> None:
+    """Reports the cut body as the reason why a document may be unreadable."""
+    result = replace(decode(record(1, body=pdf("a")[:300], **PDF)), body_truncated=True)
+    (spec,) = pipeline(use("document")).stage
+    (draft,) = Documents(spec.options).run(page_of(result), [Draft()])
+    found = draft.fields["document_truncated"], draft.fields["document_error"]
+    assert found == (True, "unreadable")
+
+
+@pytest.mark.parametrize("option", ["max_pages = 0", "max_chars = 999", "max_chars = 1_000_001"])
+def test_options_of_document_are_checked(option: str) -> None:
+    """When the file is read."""
+    with pytest.raises(ConfigError, match="expected an integer from"):
+        pipeline(stage(f'use = "document"\n{option}'))
+
+
+@pytest.mark.parametrize("key", ["workers", "memory_mb"])
+def test_documents_are_read_within_limits_only(key: str) -> None:
+    """Refuses a pipeline whose workers have none."""
+    with pytest.raises(ConfigError, match=rf"pipeline.a.{key}: the stage document runs only in"):
+        pipeline(use("document"), more=f"{key} = 0")
+    assert pipeline(use("document")).worker_count == 1

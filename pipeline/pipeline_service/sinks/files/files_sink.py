@@ -29,8 +29,8 @@ from pipeline_service.sinks.files.claims import Claim, ClaimChain, new_writer
 from pipeline_service.sinks.files.repeats import Repeats, short
 from pipeline_service.sinks.files.segments import Segment, Spool, SpoolUnavailable, Written
 from pipeline_service.sinks.sink import Begin, SinkPosition
-from pipeline_service.spec.config import FilesSpec as Files
 from pipeline_service.spec.config import Pipeline
+from pipeline_service.spec.files_spec import FilesSpec as Files
 
 _SPOOL_PAUSE_S = 1.0
 _PUT_S = 900.0

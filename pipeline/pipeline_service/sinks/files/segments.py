@@ -23,7 +23,7 @@ from pipeline_service.records.account import Account
 from pipeline_service.records.judging import Judged, Repeat, Wanted
 from pipeline_service.records.rows import Shape
 from pipeline_service.sinks.files.repeats import Repeats, short
-from pipeline_service.spec.config import FilesSpec
+from pipeline_service.spec.files_spec import FilesSpec
 
 MOST_FILES = 64
 """Largest number of files of a segment: one more value to partition by, and it is closed."""
