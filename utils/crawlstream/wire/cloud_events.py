@@ -1,4 +1,4 @@
-"""Attributes of events by CloudEvents 1.0: beside the record in Kafka, or around it over HTTP."""
+"""Attributes of events by CloudEvents 1.0: as headers in Kafka, or around the event over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Headers = tuple[tuple[str, bytes], ...]
 def headers_of(prefix: str, key: bytes | None, value: bytes) -> Headers:
     """Return the headers of a record on ``<prefix>.events``, in the binary mode of Kafka.
 
-    A value that is no event has none.
+    A value that is not an event has none.
     """
     try:
         event: Any = jsontext.loads(value)
