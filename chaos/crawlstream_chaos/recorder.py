@@ -7,7 +7,7 @@ import re
 import struct
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +69,24 @@ class RecordingWitness(Witness):
 
     def own_topic(self, appid: str) -> frozenset[str]:
         """Read the keys of the results on an application's own topic; Kafka must be up."""
-        topic = f"{self._prefix}.crawled_{appid}"
+        return frozenset(record.key.decode() for record in self._all(f"crawled_{appid}"))
+
+    def values(self, topic: str) -> Sequence[Mapping[str, Any]]:
+        """Read the values of a topic that has only JSON; Kafka must be up."""
+        return [json.loads(record.value) for record in self._all(topic)]
+
+    def _all(self, name: str) -> Iterator[Any]:
+        topic = f"{self._prefix}.{name}"
         consumer = KafkaConsumer(bootstrap_servers=self._hosts, enable_auto_commit=False)
         try:
             numbers = partitions_of(consumer, topic)
             places = [TopicPartition(topic, number) for number in numbers]
             consumer.assign(places)
             consumer.seek_to_beginning(*places)
-            ends, keys = consumer.end_offsets(places), set[str]()
+            ends = consumer.end_offsets(places)
             while any(consumer.position(place) < ends[place] for place in places):
                 for records in consumer.poll(timeout_ms=500).values():
-                    keys |= {record.key.decode() for record in records}
-            return frozenset(keys)
+                    yield from records
         finally:
             consumer.close()
 

@@ -38,6 +38,7 @@ from crawlstream_chaos.facts.facts import (
     has_ended,
     repeats,
 )
+from crawlstream_chaos.facts.scrapes import SeenScrapes
 from crawlstream_chaos.faults import Fault, FaultContext, FaultEffect, leased
 from crawlstream_chaos.laws.auditor import audit
 from crawlstream_chaos.laws.invariants import check
@@ -129,6 +130,8 @@ class Round:
     """Further requests that a page may bring; above 0, browsers make all pages."""
     watch: PurseWatch | None = None
     """Looks at the purse that pays for all crawls."""
+    scrapes: SeenScrapes | None = None
+    """Clients that have scraped during the script."""
     fields: Mapping[str, object] = field(default_factory=dict)
     """Fields of every crawl request."""
 
@@ -341,6 +344,7 @@ class Round:
             published=tuple(self.cluster.keyring.published),
             bans=self.cluster.bans,
             spending=await self.watch.spending() if self.watch else None,
+            scrapes=self.scrapes,
         )
 
 

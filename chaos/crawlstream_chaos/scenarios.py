@@ -24,6 +24,7 @@ from crawlstream_chaos.scenes.poison import eat_poison
 from crawlstream_chaos.scenes.proxied import play_proxied
 from crawlstream_chaos.scenes.rendered import play_rendered
 from crawlstream_chaos.scenes.rolling import roll
+from crawlstream_chaos.scenes.scraped import scrape_beside
 from crawlstream_chaos.scenes.skipped import skip_beside
 from crawlstream_chaos.scripts import (
     ask_much,
@@ -302,6 +303,17 @@ SCENARIOS: Mapping[str, Scenario] = {
             ),
             shortest_s=20,
             beside=(answer_beside,),
+        ),
+        Scenario(
+            "scrapes",
+            "clients of POST /v2/scrape during a crawl while REST and all others die or pause",
+            _in_turn(
+                *("kill-rest", "freeze-rest", "kill-crawler", "die-answering", "kill-redis"),
+                *("kill-kafka-monitor", "kill-redis-monitor", "freeze-kafka", "freeze-redis"),
+            ),
+            rate=3,
+            shortest_s=20,
+            beside=(scrape_beside,),
         ),
         Scenario("poison", "a page that kills its worker", eat_poison),
         Scenario(

@@ -14,7 +14,10 @@ from e2e.fixtures import cluster_fixture, serve_fixture, witness_fixture
 collect_ignore = (
     []
     if os.environ.get("CRAWLSTREAM_LONG") == "1"
-    else ["test_scenarios.py", "test_partition_scenarios.py"]
+    else [
+        *("test_scenarios.py", "test_partition_scenarios.py"),
+        "scrapes/test_scrape_scenarios.py",
+    ]
 )
 """Files that take many minutes, which an option includes."""
 

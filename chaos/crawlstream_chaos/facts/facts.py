@@ -14,6 +14,7 @@ from typing import Any
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
+from crawlstream_chaos.facts.scrapes import SeenScrapes
 from crawlstream_chaos.facts.spending import Spending
 from crawlstream_chaos.facts.stored import Stored
 from crawlstream_chaos.witness import ENDINGS, SeenRecord
@@ -190,6 +191,8 @@ class Facts:
     """Why bodies are not kept, ``noindex`` or ``reserved``, by the URLs of their pages."""
     spending: Spending | None = None
     """The purse of all crawls; None: they pay nothing."""
+    scrapes: SeenScrapes | None = None
+    """Clients that scraped meanwhile; None: there were none."""
 
     def on(self, topic: str, crawlid: str) -> Sequence[TopicRecord]:
         """Records of one crawl on one topic, in the order in which they were read."""

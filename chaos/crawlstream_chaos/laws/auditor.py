@@ -39,6 +39,7 @@ from crawlstream_chaos.laws.payments import LAWS as OF_PAYMENTS
 from crawlstream_chaos.laws.payments import shown_status
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.laws.scenes import LAWS as OF_PROXIES
+from crawlstream_chaos.laws.scrapes import LAWS as OF_SCRAPES
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
 from crawlstream_chaos.laws.skips import LAWS as OF_SKIPS
 from crawlstream_chaos.witness import ENDINGS
@@ -382,6 +383,7 @@ LAWS: Mapping[str, Law] = {
     **OF_SKIPS,
     **OF_PROXIES,
     **OF_SIGNATURES,
+    **OF_SCRAPES,
     **OF_BODIES,
     **OF_PAYMENTS,
     **OF_PIPELINES,
