@@ -81,6 +81,13 @@ def _pop(self: Leases, lease: Lease) -> Page:
     return page
 
 
+def _skip(self: Leases, lease: Lease) -> Page:
+    """Skip a page without an event that names it."""
+    page = _admit(self, lease)
+    self.settle(page, Outcome.SKIPPED, "guard_path")
+    return page
+
+
 async def _children_last(
     self: WorkerSession, *, settles: Sequence[Settle] = (), **rest: Any
 ) -> ExchangeResult:
@@ -171,6 +178,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "rename": lambda: setattr(Publisher, "result", _rename),
     "look-twice": lambda: setattr(Publisher, "result", _look_twice),
     "pop": lambda: setattr(Leases, "admit", _pop),
+    "skip": lambda: setattr(Leases, "admit", _skip),
     "children-last": lambda: setattr(WorkerSession, "exchange", _children_last),
     # The worker's own clock, five seconds fast, counts.
     "clock": lambda: _rewrite(clock="  wall = time[1] * 1000 + 5000"),

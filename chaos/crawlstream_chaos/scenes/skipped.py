@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from zlib import crc32
 
+from crawlstream.model.crawl import CrawlKey
 from crawlstream.tasks import wait_until
-from crawlstream_chaos.facts.facts import FedCrawl, has_ended
+from crawlstream_chaos.facts.facts import APP, FedCrawl, has_ended
 from crawlstream_chaos.rounds import Round
 from crawlstream_chaos.scripted_site import CrawlerSite, page, serving
 from crawlstream_frontier.partitions.frontiers import Frontiers
@@ -29,6 +29,7 @@ from crawlstream_frontier.waste.families import (
 )
 from crawlstream_frontier.waste.packing import pack, serial_of
 from crawlstream_frontier.waste.sketch import Sketch
+from crawlstream_frontier.waste.votes import run_hash
 from crawlstream_frontier.worker.sketch_store import SketchWrite
 
 _FAMILY, _LAST_FAMILY = "?sort", "/days/#"
@@ -49,8 +50,9 @@ async def skip_beside(round_: Round, is_over: asyncio.Event) -> None:
     with _site() as site:
         for number in itertools.count(1):
             host = f"127.88.0.{number}"
-            await round_.cluster.observed.ask(partial(_plant, host=host))
             crawl = _crawl_of(round_, site, host)
+            run = run_hash(CrawlKey(crawl.spiderid, APP, crawl.crawlid), 1)
+            await round_.cluster.observed.ask(partial(_plant, host=host, run=run))
             fed.append(crawl)
             await round_.feed(crawl, site.url("/", host), maxdepth=1, guard="on")
             with suppress(TimeoutError):
@@ -94,16 +96,15 @@ def _is_made_up(path: str) -> bool:
     return path.startswith("/days/") and int(path.rpartition("/")[2]) >= _FAR
 
 
-async def _plant(frontiers: Frontiers, host: str) -> None:
-    """Store a sketch by which a family is refused, and another one wants a neighbour."""
+async def _plant(frontiers: Frontiers, host: str, run: int) -> None:
+    """Store a sketch by which a run has refused a family, and another one wants a neighbour."""
     family = Family(key=family_hash(_FAMILY), counts=YieldCounts(), state=FamilyState.REFUSED)
     counts = YieldCounts(pages=600, heavy=600)
     last = Family(key=family_hash(_LAST_FAMILY), counts=counts, state=FamilyState.LAST)
     sketch = Sketch()
     sketch.main, sketch.pages = crc32(host.encode()) & 0xFFFF, 1_000
     sketch.families = FamilyTable([family, last])
-    # As if the crawl itself had refused it just now: it would try again what others have refused.
-    sketch.changed = int(time.time()) + 3600
+    sketch.runs = [run]
     store = frontiers.of(host).sketches
     (before,) = await store.read([host])  # That of an earlier round.
     await store.replace([SketchWrite(host, before, pack(sketch, serial_of(before) + 1))])

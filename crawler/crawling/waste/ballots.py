@@ -78,7 +78,9 @@ class Ballot:
     round: int = 0
     round_began: float = 0
     trials: Trials = field(default_factory=Trials)
-    """Crawls that act on the verdicts, and what they try again."""
+    """Runs that act on the verdicts, and what they try again."""
+    soft_errors: frozenset[int] = frozenset()
+    """Texts that the site shows for pages that do not exist, with a status of 2xx."""
     trails: Trails = field(default_factory=Trails)
     """Latest pages of the families that are put last."""
 
@@ -92,6 +94,7 @@ class Ballot:
         self.raw, self.read_at, self.is_calm = raw, now, sketch.is_calm
         self.main = sketch.main if sketch.pages else None
         self.verdicts = self._verdicts_of(sketch)
+        self.soft_errors = sketch.texts.frequent.soft_errors
         self.trails.see(sketch, self.by_persons)
 
     def heed(self, by_persons: PersonWords) -> None:
@@ -100,10 +103,15 @@ class Ballot:
             self.by_persons = by_persons
             self.verdicts = self._verdicts_of(unpack(self.raw))
 
-    def note_run(self, lease: Lease) -> None:
-        """Note a page of a crawl that acts on verdicts, before its links are judged."""
-        if self.trials.note(lease) and self.raw is not None:
+    def note_run(self, lease: Lease) -> int | None:
+        """Note a page of a crawl that acts on verdicts, before its links are judged.
+
+        Return the hash of its run if it is the first one of that, here.
+        """
+        run = self.trials.note(lease)
+        if run is not None and self.raw is not None:
             self.verdicts = self._verdicts_of(unpack(self.raw))
+        return run
 
     def _verdicts_of(self, sketch: Sketch) -> SiteVerdicts | None:
         return verdicts_of(sketch, self.by_persons, retried=self.trials.of(sketch))

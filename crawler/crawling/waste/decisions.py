@@ -37,24 +37,31 @@ class LinkDecision(NamedTuple):
 
 
 def decide(
-    url: str, verdicts: SiteVerdicts | None, main_host: str, rules: ParameterRules | None = None
+    url: str,
+    verdicts: SiteVerdicts | None,
+    main_host: str,
+    rules: ParameterRules | None = None,
+    *,
+    is_last: bool = False,
 ) -> LinkDecision:
     """Return the decision on an address without fragment.
 
     ``main_host`` is the name of the site's main host; empty: it is not known. Parameters that the
-    ``rules`` keep do not count.
+    ``rules`` keep do not count. ``is_last``: unless a person allows one of its families, it waits
+    until nothing else does.
     """
     if verdicts is None:
-        return LinkDecision(url, is_last=_is_search(url, rules, None))
+        return LinkDecision(url, is_last=is_last or _is_search(url, rules, None))
     sample = _sample_of(url)
     clean = _without_waste(url, verdicts, main_host, rules)
-    state, family = verdicts.worst(_judged(place_of(clean), rules))
+    place = place_of(clean)
+    state, family = verdicts.worst(_judged(place, rules))
     is_tried = sample % _TRIED == _TRIED_AT and not verdicts.is_sure(family)
     if state is FamilyState.REFUSED and not is_tried:
         return LinkDecision(clean, refused=reason_of(family), family=family)
-    return LinkDecision(
-        clean, is_last=state > FamilyState.OPEN or _is_search(clean, rules, verdicts)
-    )
+    is_last = is_last and not any(map(verdicts.allows, place.families))
+    is_last = is_last or state > FamilyState.OPEN or _is_search(clean, rules, verdicts)
+    return LinkDecision(clean, is_last=is_last)
 
 
 def reason_of(family: str) -> str:

@@ -22,6 +22,12 @@ def nonsense() -> str:
     return "".join(random.choices(ascii_lowercase, k=_LETTERS))  # noqa: S311  no secret
 
 
+def beside(url: str, word: str) -> str | None:
+    """Return the address of no page next to one: its path ends with a word, without a query."""
+    match = _PARTS.fullmatch(url)
+    return match[1] + _ending(match[2], word) if match else None
+
+
 def made_up(family: str, first: str, latest: str, word: str) -> str | None:
     """Return a neighbour of two addresses of a family; None if none of it can be made up.
 
@@ -69,4 +75,13 @@ def _beyond(path: str, word: str) -> str:
     folder, slash, last = path.rstrip("/").rpartition("/")
     tail = path[len(folder + slash + last) :]
     far = _NUMBER.sub(lambda number: str(int(number[0]) * _FAR + _BEYOND), last)
-    return folder + slash + (far if far != last else f"{last}-{word}") + tail
+    return folder + slash + far + tail if far != last else _ending(path, word)
+
+
+def _ending(path: str, word: str) -> str:
+    """Return a path whose last segment ends with a word, in front of its file extension."""
+    folder, slash, last = path.rstrip("/").rpartition("/")
+    tail = path[len(folder + slash + last) :]
+    name, dot, extension = last.rpartition(".")
+    stem, rest = (name, dot + extension) if name else (last, "")
+    return f"{folder}{slash or '/'}{stem}-{word}{rest}{tail if slash else ''}"

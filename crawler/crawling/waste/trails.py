@@ -1,4 +1,7 @@
-"""Latest pages of families that are put last, from which neighbours are made up."""
+"""Latest pages of families that are put last, and of texts that are frequent.
+
+Neighbours are made up from them. A text has a name like a family, ``=`` and its hash.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from crawlstream_frontier.waste.families import FamilyState, family_hash
 from crawlstream_frontier.waste.judging import wants_neighbour
 from crawlstream_frontier.waste.sketch import Sketch
 
+TEXT = "="
+"""First character of the name of a text; no family begins with it."""
 _TEXTS = 16
 """Number of the latest texts of a family that are kept."""
 
@@ -40,6 +45,11 @@ class Trail:
         return pause_s
 
 
+def text_of(name: str) -> int | None:
+    """Return the hash of a text by its name; None: the name is that of a family."""
+    return int(name.removeprefix(TEXT), 16) if name.startswith(TEXT) else None
+
+
 @dataclass(slots=True)
 class Trails:
     """Trails of a site by the names of families."""
@@ -49,6 +59,8 @@ class Trails:
     """Families that are put last, by their hash."""
     _wanted: frozenset[int] = frozenset()
     """Families of which a neighbour is wanted."""
+    _texts: frozenset[int] = frozenset()
+    """Frequent texts of which a neighbour is wanted."""
 
     def see(self, sketch: Sketch, decided: Container[int]) -> None:
         """Take over what is stored, and forget the trails of other families.
@@ -59,17 +71,25 @@ class Trails:
         last = [each for each in families if each.state is FamilyState.LAST]
         self._last = frozenset(each.key for each in last)
         self._wanted = frozenset(each.key for each in last if wants_neighbour(each))
-        for name in [name for name in self.by_name if family_hash(name) not in self._last]:
+        self._texts = sketch.texts.frequent.untried
+        for name in [name for name in self.by_name if not self._is_kept(name)]:
             del self.by_name[name]
 
+    def _is_kept(self, name: str) -> bool:
+        text = text_of(name)
+        return family_hash(name) in self._last if text is None else text in self._texts
+
     def add(self, families: Iterable[str], url: str, text: int) -> None:
-        """Add a page with its text to the trails of its families that are put last."""
+        """Add a page with its text to its trails."""
+        if text in self._texts:
+            self.by_name.setdefault(f"{TEXT}{text:08x}", Trail()).add(url, text)
         for name in families if self._last else ():
             if family_hash(name) in self._last:
                 self.by_name.setdefault(name, Trail()).add(url, text)
 
     def wanted(self, now: float) -> Iterable[tuple[str, Trail]]:
-        """Yield the families of which a neighbour is wanted that may be asked for now."""
-        for name, trail in self.by_name.items() if self._wanted else ():
-            if now >= trail.next_at and family_hash(name) in self._wanted:
+        """Yield families and texts of which a neighbour is wanted that may be asked for now."""
+        for name, trail in self.by_name.items() if self._wanted or self._texts else ():
+            is_wanted = family_hash(name) in self._wanted or name.startswith(TEXT)
+            if is_wanted and now >= trail.next_at:
                 yield name, trail

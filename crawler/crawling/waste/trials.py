@@ -1,51 +1,51 @@
-"""Crawls that act on the verdicts of a site, each of which tries refused families once more.
+"""Runs that act on the verdicts of a site, each of which tries refused families once more.
 
-A family is refused when a crawl has fetched all of it that is worth having. Another crawl has not:
-for it, the family is put last, until its own last band has shown that nothing is left.
+A family is refused when a run has fetched all of it that is worth having. Another run has not: for
+it, the family is put last, until its own last band has shown that nothing is left. The sketch knows
+the latest runs, so all crawlers of a run rely on what it has refused, restarted ones as well.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
-from crawlstream.model.crawl import Lease
+from crawlstream.model.crawl import CrawlKey, Lease
 from crawlstream_frontier.waste.families import FamilyState
 from crawlstream_frontier.waste.sketch import Sketch
+from crawlstream_frontier.waste.votes import run_hash
 
-_MOST_CRAWLS = 32
-_OWN_S = 10
-"""Age of a verdict below which it may be of the same crawl: other crawlers have to read it yet."""
+_MOST_RUNS = 32
+_NONE = frozenset[int]()
 
 
 @dataclass(slots=True)
 class Trials:
-    """Runs of crawls that this process has seen at a site, and what is tried again for them."""
+    """Runs that this process has seen at a site."""
 
-    is_news: bool = False
-    """True if a run is to be reported to the sketch."""
-    _runs: dict[tuple[object, int], None] = field(default_factory=dict)
-    _is_due: bool = False
-    """True from the first page of a run until verdicts that are older than it were looked at."""
-    _retried: frozenset[int] = frozenset()
-    """Families that are refused in the sketch still, and put last here; by their hash."""
+    _seen: dict[tuple[CrawlKey, int], None] = field(default_factory=dict)
+    _new: set[int] = field(default_factory=set)
+    """Runs that no sketch has shown since, by their hash."""
 
-    def note(self, lease: Lease) -> bool:
-        """Note a page; return True if it is the first one of its run, here."""
+    def note(self, lease: Lease) -> int | None:
+        """Note a page; return the hash of its run if it is the first one of that, here."""
         run = (lease.crawl, lease.run)
-        if run in self._runs:
-            return False
-        self._runs[run] = None
-        if len(self._runs) > _MOST_CRAWLS:
-            del self._runs[next(iter(self._runs))]
-        self._is_due = True
-        return True
+        if run in self._seen:
+            return None
+        self._seen[run] = None
+        if len(self._seen) > _MOST_RUNS:
+            del self._seen[next(iter(self._seen))]
+        hashed = run_hash(*run)
+        self._new.add(hashed)
+        return hashed
 
     def of(self, sketch: Sketch) -> frozenset[int]:
-        """Return the families that are put last, although a sketch refuses them."""
-        refused = frozenset(e.key for e in sketch.families if e.state is FamilyState.REFUSED)
-        is_due = self._is_due and time.time() - sketch.changed >= _OWN_S
-        self.is_news = self.is_news or (is_due and bool(refused))
-        self._retried = refused if is_due else self._retried & refused
-        self._is_due = self._is_due and not is_due
-        return self._retried
+        """Return the families that are put last, although a sketch refuses them, by their hash."""
+        self._new.difference_update(sketch.runs)
+        if not self._new:
+            return _NONE
+        return frozenset(e.key for e in sketch.families if e.state is FamilyState.REFUSED)
+
+    @property
+    def new(self) -> tuple[int, ...]:
+        """Return the runs to report to the sketch."""
+        return tuple(self._new)

@@ -29,8 +29,9 @@ from crawling.quality.parameter_rules import ParameterRules
 from crawling.waste.ballots import READ_EVERY_S, Ballot, Ballots, SiteName
 from crawling.waste.decisions import LinkDecision, decide
 from crawling.waste.evidence import may_vote, vote_of
-from crawling.waste.made_up import made_up, nonsense
+from crawling.waste.made_up import beside, made_up, nonsense
 from crawling.waste.sketches import Counted, SiteVotes, count, in_calls
+from crawling.waste.trails import text_of
 from crawlstream.model.event import GuardVerdict
 from crawlstream.model.url import host_of, origin_of
 from crawlstream.model.web.guard_mode import GuardMode
@@ -39,7 +40,7 @@ from crawlstream_frontier.waste.packing import unpack
 from crawlstream_frontier.waste.persons import by_site
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.texts import Kind
-from crawlstream_frontier.waste.votes import CrawlBegan, NeighbourAnswer
+from crawlstream_frontier.waste.votes import CrawlBegan, NeighbourAnswer, TextAnswer
 from crawlstream_frontier.worker.person_store import PersonVerdicts
 from crawlstream_frontier.worker.sketch_store import SKETCHES_PER_CALL, SketchStore
 
@@ -66,6 +67,11 @@ class MadeUpUrl(NamedTuple):
     url: str
     texts: Collection[int]
     """Texts of the latest pages of the family: a neighbour is there if it shows one of these."""
+
+    @property
+    def shown(self) -> str:
+        """Return its family, or text, as it is safe to show."""
+        return self.family if text_of(self.family) is not None else label_of(self.family)
 
 
 class WasteWatch:
@@ -121,11 +127,13 @@ class WasteWatch:
             return None
         ballot, is_of_site = self._acted_on_by(page), self._is_of_site(page)
         verdicts, main_host = ballot.verdicts, ballot.main_host
+        text = page.traits.text if page.traits else None
+        is_error = text is not None and text.text in ballot.soft_errors
 
         def judge(url: str) -> LinkDecision:
             if not is_of_site(url):
                 return LinkDecision(url)
-            return decide(url, verdicts, main_host, rules)
+            return decide(url, verdicts, main_host, rules, is_last=is_error)
 
         return judge
 
@@ -139,15 +147,10 @@ class WasteWatch:
         """Return the ballot of the site of a page, by which its links are judged."""
         site = _site_of(page)
         ballot = self._ballots.of(site)
-        ballot.note_run(page.lease)
-        self._tell_sketch(site, ballot)
+        run = ballot.note_run(page.lease)
+        if run is not None:
+            self._ballots.say(site, CrawlBegan(run), time.monotonic())
         return ballot
-
-    def _tell_sketch(self, site: SiteName, ballot: Ballot) -> None:
-        """Report another crawl, which tries again what is refused, to the sketch of a site."""
-        if ballot.trials.is_news:
-            ballot.trials.is_news = False
-            self._ballots.say(site, CrawlBegan(), time.monotonic())
 
     def question(self, page: Page) -> MadeUpUrl | None:
         """Return the neighbour to request with the grant of a leased page; None: there is none.
@@ -158,7 +161,12 @@ class WasteWatch:
         now, origin = time.monotonic(), origin_of(page.lease.entry.url)
         for family, trail in ballot.trails.wanted(now):
             trail.next_at = now + CLAIMED_S
-            url = made_up(family, trail.first, trail.latest, nonsense())
+            is_text = text_of(family) is not None
+            url = (
+                beside(trail.latest, nonsense())
+                if is_text
+                else made_up(family, trail.first, trail.latest, nonsense())
+            )
             if url and origin_of(url) == origin:
                 return MadeUpUrl(family, url, trail.texts)
         return None
@@ -175,7 +183,12 @@ class WasteWatch:
     def answer(self, page: Page, question: MadeUpUrl, *, is_there: bool) -> None:
         """Take in the answer of a site."""
         _tell_answer(page, question, "there" if is_there else "missing")
-        answered = NeighbourAnswer(question.family, is_there)
+        text = text_of(question.family)
+        answered = (
+            NeighbourAnswer(question.family, is_there)
+            if text is None
+            else TextAnswer(text, is_there)
+        )
         self._ballots.say(_site_of(page), answered, time.monotonic())
 
     async def no_answer(self, page: Page, question: MadeUpUrl) -> None:
@@ -279,7 +292,8 @@ class WasteWatch:
     def _see(self, site: SiteName, ballot: Ballot, *, raw: bytes | None, sketch: Sketch) -> None:
         """Take over a sketch as it is stored."""
         ballot.see(raw, sketch, time.monotonic())
-        self._tell_sketch(site, ballot)
+        for run in ballot.trials.new:
+            self._ballots.say(site, CrawlBegan(run), time.monotonic())
         verdicts = [family.verdict for family in sketch.families]
         _count_site(ballot, max(verdicts, key=_STATES.index, default="open") if raw else "")
 
@@ -297,10 +311,8 @@ def _site_of(page: Page) -> SiteName:
 
 def _tell_answer(page: Page, question: MadeUpUrl, answer: str) -> None:
     GUARD_NEIGHBOURS.labels(answer).inc()
-    family = label_of(question.family)
-    log.info(
-        "guard_neighbour", site=page.lease.domain, answer=answer, url=question.url, family=family
-    )
+    asked = {"url": question.url, "family": question.shown}
+    log.info("guard_neighbour", site=page.lease.domain, answer=answer, **asked)
 
 
 def _count_links(guard: GuardNotes) -> None:

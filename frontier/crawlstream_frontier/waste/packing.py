@@ -3,15 +3,16 @@
 | Part | Bytes | Most |
 |---|---|---|
 | head, below | 24 | 24 |
-| frequent texts: text u32, count u16, error u16 | 8 x 16 | 128 |
+| runs: hash u32 | 4 x 4 | 16 |
+| frequent texts: text u32, count (14 bits), tried, soft error, error u16 | 8 x 16 | 128 |
 | pairs: key 24 bits, text 24 bits, value u8 | 7 x 64 | 448 |
 | families: hash u32; seven counters, eq, ne u16; verdict, below, u16 | 24 x 20 | 480 |
 | names of families that are not open: index u8, length u8, text | 32 x 6 | 192 |
-| sample of texts, up to the end: text 24 bits, address u8 | 4 x 192 | 768 |
+| sample of texts, up to the end: text 24 bits, address u8 | 4 x 188 | 752 |
 
-The head: version u8, two hosts u8, log2 of both moduli (4 bits each), number of frequent texts u8,
-of pairs u8, of families (5 bits) and names (3 bits); main host u16; pages, changed, since and
-serial, u32 each.
+The head: version u8; two hosts (1 bit), number of runs (3 bits), tries of texts (4 bits); log2 of
+both moduli (4 bits each), number of frequent texts u8, of pairs u8, of families (5 bits) and names
+(3 bits); main host u16; pages, changed, since and serial, u32 each.
 A verdict: state (2 bits), dropped, confirmed, missing neighbours (2 bits), releases (3 bits).
 The serial is last in the head: the script that writes a sketch compares these four bytes.
 """
@@ -33,12 +34,12 @@ from crawlstream_frontier.waste.families import (
     FamilyTable,
     YieldCounts,
 )
-from crawlstream_frontier.waste.sketch import Sketch
+from crawlstream_frontier.waste.sketch import MOST_RUNS, Sketch
 
 MOST_BYTES = 2040
 SERIAL = slice(20, 24)
 """SitePlace of the serial in a packed sketch."""
-_VERSION = 2
+_VERSION = 3
 _MOST_NAMES = 6
 _DROPPED, _CONFIRMED, _MISSING, _RELEASES = 4, 8, 16, 64
 """Places next to the state of a family: two bits, and two numbers."""
@@ -46,7 +47,11 @@ _HEAD = struct.Struct("<6BH4I")
 _TEXT = struct.Struct("<IHH")
 _FAMILY = struct.Struct("<I10H")
 _LABEL = re.compile(rb"[A-Za-z0-9_.~/#*?%-]{1,30}")
-_PAIR_BYTES, _SAMPLE_BYTES = 7, 4
+_PAIR_BYTES, _SAMPLE_BYTES, _RUN_BYTES = 7, 4, 4
+_RUNS, _TRIES = 2, 16
+"""Places next to the flag of two hosts: two numbers."""
+_TRIED, _SOFT = 0x4000, 0x8000
+"""Places next to the count of a frequent text."""
 
 
 class _Broken(ValueError):
@@ -57,12 +62,12 @@ def pack(sketch: Sketch, serial: int) -> bytes:
     """Return a sketch as bytes; ``serial`` counts the writes of the site's sketch."""
     names = _named(sketch.families)
     moduli = _log2(sketch.texts.sample.modulus) | _log2(sketch.pairs.modulus) << 4
-    frequent, first_pages = sketch.texts.frequent.counts, sketch.pairs.pages
+    frequent, first_pages = sketch.texts.frequent, sketch.pairs.pages
     head = _HEAD.pack(
         _VERSION,
-        sketch.has_two_hosts,
+        sketch.has_two_hosts | len(sketch.runs) * _RUNS | frequent.tries * _TRIES,
         moduli,
-        len(frequent),
+        len(frequent.counts),
         len(first_pages),
         len(sketch.families) | len(names) << 5,
         sketch.main,
@@ -74,7 +79,8 @@ def pack(sketch: Sketch, serial: int) -> bytes:
     return b"".join(
         [
             head,
-            *(_TEXT.pack(text, count, error) for text, (count, error) in frequent.items()),
+            *(run.to_bytes(_RUN_BYTES, "little") for run in sketch.runs),
+            *_pack_frequent(frequent),
             *(
                 (key | page.text << 24 | page.value << 48).to_bytes(_PAIR_BYTES, "little")
                 for key, page in first_pages.items()
@@ -114,14 +120,16 @@ class _Reader:
     def sketch(self) -> Sketch:
         """Return the sketch; _Broken or struct.error."""
         head = _HEAD.unpack(self._take(_HEAD.size))
-        version, two_hosts, moduli, frequent, first_pages, families = head[:6]
-        if version != _VERSION or two_hosts > 1:
+        version, flags, moduli, frequent, first_pages, families = head[:6]
+        if version != _VERSION:
             raise _Broken
         sketch = Sketch()
-        sketch.has_two_hosts = bool(two_hosts)
+        sketch.has_two_hosts = bool(flags % _RUNS)
+        runs = self._each(flags % _TRIES // _RUNS, _RUN_BYTES, MOST_RUNS)
+        sketch.runs = [int.from_bytes(part, "little") for part in runs]
         sketch.main, sketch.pages, sketch.changed, sketch.since, _serial = head[6:]
         of_texts, of_pairs = 1 << (moduli & 15), 1 << (moduli >> 4)
-        counts = self._frequent(frequent)
+        counts = self._frequent(frequent, flags // _TRIES)
         sketch.pairs = pairs.PairSample(self._first_pages(first_pages, of_pairs), of_pairs)
         sketch.families = self._families(families & 31, families >> 5)
         sketch.texts = texts.SiteTexts(counts, self._sample(of_texts))
@@ -139,14 +147,16 @@ class _Reader:
             raise _Broken
         return (self._take(size) for _ in range(count))
 
-    def _frequent(self, count: int) -> texts.FrequentTexts:
-        counts = dict[int, tuple[int, int]]()
+    def _frequent(self, count: int, tries: int) -> texts.FrequentTexts:
+        counts, tried = dict[int, tuple[int, int]](), dict[int, bool]()
         for part in self._each(count, _TEXT.size, texts.MOST_FREQUENT):
-            text, number, error = _TEXT.unpack(part)
-            if not error <= number <= texts.LARGEST_COUNT:
-                raise _Broken
+            text, marked, error = _TEXT.unpack(part)
+            number = marked % _TRIED
+            _require(error <= number)
             counts[text] = number, error
-        return texts.FrequentTexts(counts)
+            if marked & _TRIED:
+                tried[text] = bool(marked & _SOFT)
+        return texts.FrequentTexts(counts, tried, tries)
 
     def _first_pages(self, count: int, modulus: int) -> dict[int, pairs.FirstPage]:
         found = dict[int, pairs.FirstPage]()
@@ -191,6 +201,13 @@ def _named(families: FamilyTable) -> list[tuple[int, bytes]]:
     """Return the names that are kept, each with the place of its family."""
     wanted = [(n, each.label.encode()) for n, each in enumerate(families) if not each.is_plain]
     return [(n, label[:LABEL_BYTES]) for n, label in wanted if label][:_MOST_NAMES]
+
+
+def _pack_frequent(frequent: texts.FrequentTexts) -> Iterator[bytes]:
+    for text, (count, error) in frequent.counts.items():
+        tried = frequent.tried.get(text)
+        marks = 0 if tried is None else _TRIED | tried * _SOFT
+        yield _TEXT.pack(text, count | marks, error)
 
 
 def _pack_family(family: Family) -> bytes:

@@ -17,13 +17,14 @@ from crawlstream_frontier.waste.families import (
 from crawlstream_frontier.waste.judging import age, answer, judge
 from crawlstream_frontier.waste.pairs import PairSample, count_pair
 from crawlstream_frontier.waste.texts import Kind, SiteTexts
-from crawlstream_frontier.waste.votes import HOST, NeighbourAnswer, PageVote, Vote
+from crawlstream_frontier.waste.votes import HOST, NeighbourAnswer, PageVote, TextAnswer, Vote
 
 _CALM_AFTER = 512
 """Pages without a verdict after which fewer pages of a site are looked at."""
 _RELEASED_AGAIN_S = 86_400
 """Time without a change of a verdict after which earlier releases do not count."""
 LARGEST_NUMBER = 0xFFFFFFFF
+MOST_RUNS = 4
 
 
 @dataclass(slots=True)
@@ -52,6 +53,8 @@ class Sketch:
         """Epoch seconds of the latest change of a verdict."""
         self.since = 0
         """Votes at the latest change of a verdict."""
+        self.runs: list[int] = []
+        """Latest runs that have acted on the verdicts, by their hash; the last one began last."""
         self.texts = SiteTexts()
         self.pairs = PairSample()
         self.families = FamilyTable()
@@ -73,8 +76,10 @@ class Sketch:
                 self._add(vote, merged)
             elif isinstance(vote, NeighbourAnswer):
                 self._answer(vote, merged)
+            elif isinstance(vote, TextAnswer):
+                self.texts.frequent.answer(vote.text, is_there=vote.is_there)
             else:
-                self._retry(merged)
+                self._begin(vote.run, merged)
             if len(merged.changes) > before:
                 self.changed, self.since = now, self.pages
         return merged
@@ -107,8 +112,11 @@ class Sketch:
             answer(family, is_there=answered.is_there)
             self._judge(family, merged)
 
-    def _retry(self, merged: Merged) -> None:
-        """Put families last that are refused: not all that they have was fetched by this crawl."""
+    def _begin(self, run: int, merged: Merged) -> None:
+        """Put families last that are refused, if a run is new: it has not fetched their pages."""
+        if run in self.runs:
+            return
+        self.runs = [*self.runs, run][-MOST_RUNS:]
         for family in self.families:
             if family.state is FamilyState.REFUSED:
                 _turn(family, FamilyState.LAST, merged)

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 MOST_FREQUENT = 16
-MOST_TEXTS = 192
+MOST_TEXTS = 188
 LARGEST_MODULUS = 64
 LARGEST_COUNT = 0x3FFF
 _FREQUENT_AT = 4
+MOST_TRIED = 15
+"""Frequent texts of which a site is asked for a made-up neighbour, while its sketch is kept."""
+_TRIED_AT = 8
+"""Pages that the first of them must have; the second, twice as many, and so on."""
 
 
 class Kind(StrEnum):
@@ -28,9 +32,36 @@ class FrequentTexts:
     number of pages is between count - error and count.
     """
 
-    def __init__(self, counts: dict[int, tuple[int, int]] | None = None) -> None:
-        """``counts``: count and error by text."""
+    def __init__(
+        self,
+        counts: dict[int, tuple[int, int]] | None = None,
+        tried: Mapping[int, bool] | None = None,
+        tries: int = 0,
+    ) -> None:
+        """``counts``: count and error by text; for the others see the fields."""
         self.counts = counts or {}
+        self.tried = dict(tried or {})
+        """Texts of which a neighbour was made up: whether it showed the text, too."""
+        self.tries = tries
+        """Number of neighbours that were made up, also of texts that have left."""
+
+    @property
+    def soft_errors(self) -> frozenset[int]:
+        """Return the texts that a site shows for pages that do not exist, with a status of 2xx."""
+        return frozenset(text for text, is_there in self.tried.items() if is_there)
+
+    @property
+    def untried(self) -> frozenset[int]:
+        """Return the texts of which a neighbour is to be made up."""
+        least = _TRIED_AT * (self.tries + 1) if self.tries < MOST_TRIED else LARGEST_COUNT
+        pages = {text: count - error for text, (count, error) in self.counts.items()}
+        return frozenset(text for text in pages.keys() - self.tried if pages[text] >= least)
+
+    def answer(self, text: int, *, is_there: bool) -> None:
+        """Take in whether a made-up neighbour of a page with a text showed it."""
+        if text in self.untried:
+            self.tried[text] = is_there
+            self.tries += 1
 
     def add(self, text: int) -> bool:
         """Count a page; return whether its text is frequent for certain."""
@@ -41,8 +72,11 @@ class FrequentTexts:
         elif len(counts) < MOST_FREQUENT:
             counts[text] = 1, 0
         else:
-            least = min(counts, key=lambda each: counts[each][0])
+            soft = self.soft_errors
+            others = [each for each in counts if each not in soft] if soft else counts
+            least = min(others or counts, key=lambda each: counts[each][0])
             error, _ = counts.pop(least)
+            self.tried.pop(least, None)
             counts[text] = error + 1, error
         count, error = counts[text]
         if count >= LARGEST_COUNT:

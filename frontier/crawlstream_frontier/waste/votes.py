@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
+from zlib import crc32
+
+from crawlstream.model.crawl import CrawlKey
 
 HOST = "host"
 """Family of the URLs at another host label than the site's main one."""
+
+
+def run_hash(crawl: CrawlKey, run: int) -> int:
+    """Return the 32 bits by which a sketch knows a run."""
+    name = f"{crawl.appid}\0{crawl.crawlid}\0{crawl.spiderid}\0{run}"
+    return crc32(name.encode(errors="surrogatepass"))
 
 
 class PagePair(NamedTuple):
@@ -61,9 +70,19 @@ class NeighbourAnswer(NamedTuple):
     """True if it shows a text that pages of the family have."""
 
 
-@dataclass(frozen=True, slots=True)
-class CrawlBegan:
-    """Word that another crawl acts on the verdicts: what earlier ones refused goes last again."""
+class TextAnswer(NamedTuple):
+    """Answer of a site to a request for a made-up neighbour of a page with a frequent text."""
+
+    text: int
+    is_there: bool
+    """True if it shows that text: the site shows it for pages that do not exist."""
 
 
-Vote = PageVote | NeighbourAnswer | CrawlBegan
+class CrawlBegan(NamedTuple):
+    """Word that a run acts on the verdicts; for a new one, what others refused goes last again."""
+
+    run: int
+    """Hash of its crawl and number, 32 bits."""
+
+
+Vote = PageVote | NeighbourAnswer | TextAnswer | CrawlBegan

@@ -55,7 +55,8 @@ def _sketch(state: FamilyState, *, is_confirmed: bool = False) -> bytes:
     """Return a sketch of a site with a calendar of empty days."""
     sketch = Sketch()
     sketch.main, sketch.pages = host_hash(HOST), 1000
-    sketch.texts = SiteTexts(FrequentTexts({_text(EMPTY): (99, 0)}))
+    empty = _text(EMPTY)
+    sketch.texts = SiteTexts(FrequentTexts({empty: (99, 0)}, {empty: False}, 1))
     counts = YieldCounts(pages=60, heavy=60)
     days = Family(key=family_hash("/events/#"), counts=counts, state=state)
     days.is_confirmed = is_confirmed

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import time
 from typing import Any
 from zlib import crc32
 
 from crawling.quality.address_parts import host_hash
+from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.web.refused_families import RefusedFamily
 from crawlstream.model.web.url_parameters import Parameters
@@ -22,6 +22,7 @@ from crawlstream_frontier.waste.families import (
 from crawlstream_frontier.waste.packing import pack
 from crawlstream_frontier.waste.persons import PersonVerdict
 from crawlstream_frontier.waste.sketch import Sketch
+from crawlstream_frontier.waste.votes import run_hash
 from crawlstream_frontier.worker.sketch_store import SketchWrite
 from support.crawler.cluster import CrawlerCluster
 from support.session.own import own_redis_server
@@ -39,7 +40,8 @@ def _sketch() -> bytes:
     """Return a sketch with a verdict of each kind."""
     sketch = Sketch()
     sketch.main, sketch.pages = host_hash(HOST), 1000
-    sketch.changed = int(time.time()) + 3600  # As if the crawl itself had refused it just now.
+    # Crawlers of these runs have refused it, and were replaced by others.
+    sketch.runs = [run_hash(CrawlKey("link", "tests", name), 1) for name in ("on", "crawl")]
     families = {
         "?sid": Family(key=0, counts=YieldCounts(), eq=20, is_dropped=True),
         "?view": Family(key=0, counts=YieldCounts(), state=FamilyState.LAST),

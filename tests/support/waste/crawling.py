@@ -8,10 +8,10 @@ from typing import NamedTuple
 from zlib import crc32
 
 from crawling.quality.address_parts import address_hash, pairs_of, place_of
-from crawling.waste.made_up import made_up
+from crawling.waste.made_up import beside, made_up
 from crawling.waste.trails import Trail
 from crawlstream_chaos.waste_sites.site import GeneratedPage, GeneratedSite, Url, url
-from crawlstream_frontier.waste.votes import NeighbourAnswer, PageVote, Vote
+from crawlstream_frontier.waste.votes import NeighbourAnswer, PageVote, TextAnswer, Vote
 from support.waste.model import GuardModel
 
 BATCH = 16
@@ -39,6 +39,10 @@ class ModelCrawl:
         """Number of neighbours that were made up."""
         self._trails: dict[str, Trail] = {}
         """Latest pages of each family that is put last."""
+        self._latest: dict[int, str] = {}
+        """Latest page with each text."""
+        self._is_error = False
+        """True if the text of the page that was fetched last is that of pages that do not exist."""
         self.truths = set[str]()
         self.fetches = 0
         self._site = site
@@ -81,12 +85,20 @@ class ModelCrawl:
                 page = self._site.fetch(Url.of(neighbour))
                 is_there = page.status == 200 and page.text_hash in trail.texts
                 answers.append(NeighbourAnswer(family.name, is_there))
+        for text in model.untried if model.asks else ():
+            self.asked += 1
+            neighbour = beside(self._latest[text], f"w{self.asked}")
+            assert neighbour is not None
+            page = self._site.fetch(Url.of(neighbour))
+            answers.append(TextAnswer(text, page.status == 200 and page.text_hash == text))
         return answers
 
     def _learn(self, votes: list[Vote]) -> None:
         for vote in votes:
             if isinstance(vote, NeighbourAnswer):
                 self.model.answer(vote)
+            elif isinstance(vote, TextAnswer):
+                self.model.answer_text(vote)
             elif isinstance(vote, PageVote):
                 self.model.learn(vote)
         decided = {name: word for name, word in self.model.verdicts.items() if word != "open"}
@@ -95,6 +107,7 @@ class ModelCrawl:
 
     def _visit(self, waiting: Waiting, *, from_last: bool) -> PageVote | None:
         clean, verdict = self._decide(waiting.url)
+        self._is_error = False
         if clean != waiting.url and clean not in self._known:
             self._put(clean, waiting.parent)
         if clean != waiting.url or verdict == "refused":
@@ -114,6 +127,8 @@ class ModelCrawl:
         return vote_of(waiting, page, from_last=from_last)
 
     def _note(self, at: Url, page: GeneratedPage) -> None:
+        self._latest[page.text_hash] = at.text
+        self._is_error = page.status == 200 and page.text_hash in self.model.soft_errors
         for name in place_of(at.text).families if self._verdicts else ():
             if self._verdicts.get(name) == "last":
                 self._trails.setdefault(name, Trail()).add(at.text, page.text_hash)
@@ -122,7 +137,8 @@ class ModelCrawl:
         _, verdict = self._decide(at)
         if verdict != "refused":
             self._known.add(at)
-            (self._last if verdict == "last" else self._todo).append(Waiting(at, parent))
+            is_last = verdict == "last" or self._is_error
+            (self._last if is_last else self._todo).append(Waiting(at, parent))
 
     def _decided(self, at: Url) -> tuple[Url, str]:
         """Return a URL without what does not matter, and the worst verdict of its families."""

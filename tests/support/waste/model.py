@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from zlib import crc32
 
-from crawlstream_frontier.waste.votes import NeighbourAnswer, PageVote, SitePlace
+from crawlstream_frontier.waste.votes import NeighbourAnswer, PageVote, SitePlace, TextAnswer
 
 YIELDS = ("pages", "heavy", "dup", "fresh", "maybe", "credit_fresh", "credit_maybe")
 PAGING = {"?page", "?p", "?start", "?offset", "/page/#"}
@@ -121,6 +121,9 @@ class GuardModel:
         self.families: list[ModelFamily] = []
         self.frequent: list[list[int]] = []
         """Text, count, and the count with which it began."""
+        self.tried: dict[int, bool] = {}
+        """Frequent texts of which a neighbour was made up: whether it showed the text."""
+        self.tries = 0
         self.sample: list[tuple[int, int | None]] = []
         """Text, and the address of the first page with it."""
         self.modulus = 1
@@ -165,6 +168,25 @@ class GuardModel:
             family.answer(is_there=answered.is_there)
             family.judge(self.modulus, asks=self.asks)
 
+    @property
+    def untried(self) -> list[int]:
+        """Return the frequent texts of which a neighbour is to be made up."""
+        least = 8 * (self.tries + 1)
+        counts = [(text, count - began) for text, count, began in self.frequent]
+        wanted = [text for text, pages in counts if pages >= least and text not in self.tried]
+        return wanted if self.tries < 15 else []
+
+    @property
+    def soft_errors(self) -> set[int]:
+        """Return the texts of pages that do not exist."""
+        return {text for text, is_there in self.tried.items() if is_there}
+
+    def answer_text(self, answered: TextAnswer) -> None:
+        """Take into account whether a neighbour of a page with a frequent text showed it."""
+        if answered.text in self.untried:
+            self.tried[answered.text] = answered.is_there
+            self.tries += 1
+
     def names(self, place: SitePlace) -> list[str]:
         """Return the names of a page's families."""
         if place.host == self.main:
@@ -199,10 +221,10 @@ class GuardModel:
         if any(short == text for text, _ in self.sample):
             return "dup"
         self.sample.append((short, address))
-        while len(self.sample) > 192 and self.modulus < 64:
+        while len(self.sample) > 188 and self.modulus < 64:
             self.modulus *= 2
             self.sample = [each for each in self.sample if each[0] % self.modulus == 0]
-        self.sample = self.sample[-192:]
+        self.sample = self.sample[-188:]
         return "fresh"
 
     def _is_frequent(self, text: int) -> bool:
@@ -210,8 +232,10 @@ class GuardModel:
         if found is None:
             found = [text, 0, 0]
             if len(self.frequent) == 16:
-                least = min(self.frequent, key=lambda each: each[1])
+                others = [each for each in self.frequent if each[0] not in self.soft_errors]
+                least = min(others or self.frequent, key=lambda each: each[1])
                 self.frequent.remove(least)
+                self.tried.pop(least[0], None)
                 found = [text, least[1], least[1]]
             self.frequent.append(found)
         found[1] += 1

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from crawlstream_chaos.waste_sites.honest import Shop
 from crawlstream_chaos.waste_sites.site import GeneratedPage, Url
-from crawlstream_chaos.waste_sites.traps import Orders, SessionIds
+from crawlstream_chaos.waste_sites.traps import Orders, SessionIds, SoftErrors
 
 
 class FewSessions(SessionIds):
@@ -17,6 +17,12 @@ class FewSessions(SessionIds):
 
 class FewOrders(Orders):
     """Articles whose lists are shown in every order."""
+
+    articles = 100
+
+
+class FewErrors(SoftErrors):
+    """Articles with broken links, for which the site answers 200."""
 
     articles = 100
 

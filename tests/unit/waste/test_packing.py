@@ -19,7 +19,14 @@ from crawlstream_frontier.waste.packing import MOST_BYTES, SERIAL, pack, serial_
 from crawlstream_frontier.waste.pairs import FirstPage, PairSample
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.texts import FrequentTexts, SiteTexts, TextSample
-from crawlstream_frontier.waste.votes import PagePair, PageVote, SitePlace
+from crawlstream_frontier.waste.votes import (
+    CrawlBegan,
+    PagePair,
+    PageVote,
+    SitePlace,
+    TextAnswer,
+    Vote,
+)
 
 NOW = 1_700_000_000
 
@@ -29,8 +36,10 @@ def _full() -> Sketch:
     sketch = Sketch()
     sketch.pages = sketch.since = sketch.changed = 0xFFFFFFFF
     sketch.main, sketch.has_two_hosts = 0xFFFF, True
-    counts = FrequentTexts({n << 16: (0x3FFF, 0x3FFF) for n in range(16)})
-    sketch.texts = SiteTexts(counts, TextSample({n * 64: n for n in range(192)}, 64))
+    texts = {n << 16: (0x3FFF, 0x3FFF) for n in range(16)}
+    counts = FrequentTexts(texts, dict.fromkeys(texts, True), 15)
+    sketch.runs = [0xFFFFFFFF] * 4
+    sketch.texts = SiteTexts(counts, TextSample({n * 64: n for n in range(188)}, 64))
     sketch.pairs = PairSample({n * 64: FirstPage(0xFFFFFF, 255) for n in range(64)}, 64)
     names = [f"?{'n' * 40}{n}" for n in range(20)]
     sketch.families = FamilyTable(
@@ -71,6 +80,13 @@ def _votes(seed: int, count: int) -> list[PageVote]:
     ]
 
 
+def _answers(seed: int) -> list[Vote]:
+    """Return runs that began, and answers about frequent texts."""
+    rng = random.Random(seed)
+    texts = [TextAnswer(text, rng.random() < 0.5) for text in range(40)]
+    return [*texts, *(CrawlBegan(rng.randrange(1 << 32)) for _ in range(rng.randrange(6)))]
+
+
 def test_largest_sketch_has_2040_bytes() -> None:
     """The bound of the format is the sum of its parts, and such a sketch is read back."""
     raw = pack(_full(), 7)
@@ -82,7 +98,7 @@ def test_largest_sketch_has_2040_bytes() -> None:
 def test_a_sketch_is_read_back_as_it_was(seed: int, count: int) -> None:
     """Packing loses nothing but the names of families that are open."""
     sketch = Sketch()
-    sketch.merge(_votes(seed, count), NOW)
+    sketch.merge([*_votes(seed, count), *_answers(seed), *_votes(seed + 1, 9)], NOW)
     raw = pack(sketch, 5)
     assert len(raw) <= MOST_BYTES
     assert pack(unpack(raw), 5) == raw
@@ -110,8 +126,8 @@ def test_changed_bytes_do_no_harm(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("at", "value"),
     [
-        pytest.param(0, 1, id="another version"),
-        pytest.param(1, 2, id="unknown flag"),
+        pytest.param(0, 2, id="another version"),
+        pytest.param(1, 5 << 1, id="too many runs"),
         pytest.param(2, 0x07, id="modulus of texts above 64"),
         pytest.param(2, 0x70, id="modulus of pairs above 64"),
         pytest.param(3, 17, id="too many frequent texts"),
@@ -119,12 +135,12 @@ def test_changed_bytes_do_no_harm(data: st.DataObject) -> None:
         pytest.param(5, 21, id="too many families"),
         pytest.param(5, 20 | 7 << 5, id="too many names"),
         pytest.param(5, 20 | 5 << 5, id="bytes that are no text"),
-        pytest.param(24 + 128 + 448 + 22 + 1, 2, id="unknown bit of a family"),
-        pytest.param(24 + 128 + 448 + 22, 62 + 64, id="too many releases"),
-        pytest.param(24 + 128 + 448 + 22, 3, id="unknown state of a family"),
-        pytest.param(24 + 128 + 448 + 480, 20, id="name of a family that is not there"),
-        pytest.param(24 + 128 + 448 + 480 + 2, 10, id="control character in a name"),
-        pytest.param(24 + 4, 0, id="error above its count"),
+        pytest.param(40 + 128 + 448 + 22 + 1, 2, id="unknown bit of a family"),
+        pytest.param(40 + 128 + 448 + 22, 62 + 64, id="too many releases"),
+        pytest.param(40 + 128 + 448 + 22, 3, id="unknown state of a family"),
+        pytest.param(40 + 128 + 448 + 480, 20, id="name of a family that is not there"),
+        pytest.param(40 + 128 + 448 + 480 + 2, 10, id="control character in a name"),
+        pytest.param(40 + 4, 0, id="error above its count"),
         pytest.param(MOST_BYTES - 4, 1, id="text outside of the sample"),
     ],
 )

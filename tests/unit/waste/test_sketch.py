@@ -74,6 +74,24 @@ def test_frequent_texts_are_frequent(texts: list[int]) -> None:
         assert count - error <= true[text] <= count
 
 
+def test_a_site_is_asked_about_its_most_frequent_texts() -> None:
+    """The first one has 8 pages, the next one 16, and so on; each is tried once, 15 in all."""
+    frequent, tries = FrequentTexts(), list[int]()
+    for number in range(16):
+        for pages in range(1, 200):
+            frequent.add(number)
+            if frequent.untried:
+                assert frequent.untried == {number}
+                frequent.answer(number, is_there=number == 0)
+                tries.append(pages)
+    assert tries == [8 * (number + 1) for number in range(15)]
+    assert frequent.soft_errors == {0}
+    for text in range(100, 200):
+        frequent.add(text)
+    assert frequent.soft_errors == {0}
+    assert frequent.tries == 15
+
+
 def test_counts_of_frequent_texts_are_bounded() -> None:
     """A text of very many pages keeps a count that the format can hold."""
     frequent = FrequentTexts()
@@ -157,11 +175,12 @@ def test_hosts_are_not_asked_for() -> None:
     assert sketch.families.of("host").verdict == "refused"
 
 
-def test_another_crawl_has_refused_families_put_last() -> None:
-    """A family with a neighbour needs no other one to be refused again."""
+def test_another_run_has_refused_families_put_last() -> None:
+    """A run that is known, as after a restart of a crawler, changes nothing."""
     sketch, place = Sketch(), SitePlace(MAIN, ("?sort",))
-    sketch.merge(_pages(place, [1] * 200, from_last=True), NOW)
-    assert sketch.merge([CrawlBegan()], NOW).changes[0].after == "last"
+    sketch.merge([CrawlBegan(1), *_pages(place, [1] * 200, from_last=True)], NOW)
+    assert sketch.merge([CrawlBegan(1)], NOW).changes == []
+    assert sketch.merge([CrawlBegan(2)], NOW).changes[0].after == "last"
     sketch.merge(_pages(place, [1] * 47, from_last=True), NOW)
     assert sketch.families.of("?sort").verdict == "last"
     sketch.merge(_pages(place, [1], from_last=True), NOW)

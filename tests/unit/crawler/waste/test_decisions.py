@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from crawlstream_frontier.waste.families import (
     YieldCounts,
     family_hash,
 )
+from crawlstream_frontier.waste.persons import PersonWord
 from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.verdicts import SiteVerdicts, verdicts_of
 
@@ -39,6 +41,17 @@ def _decide(rest: str, verdicts: SiteVerdicts | None, host: str = MAIN) -> LinkD
 
 def _shares(found: Mapping[str, int]) -> dict[str, float]:
     return {name: count / sum(found.values()) for name, count in found.items()}
+
+
+def test_links_of_a_page_that_does_not_exist_are_put_last() -> None:
+    """Unless a person allows a family of theirs."""
+    url, allowed = f"http://{MAIN}/a/b", {family_hash("/a/*"): PersonWord.ALLOW}
+    for verdicts, is_last in (
+        (None, True),
+        (_verdicts({"?c": LAST}), True),
+        (replace(_verdicts(), by_persons=allowed), False),
+    ):
+        assert decide(url, verdicts, MAIN, is_last=True) == LinkDecision(url, is_last=is_last)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawling.waste.made_up import made_up, nonsense
+from crawling.waste.made_up import beside, made_up, nonsense
 
 SITE = "http://a.example"
 
@@ -32,6 +32,22 @@ def test_a_neighbour_is_made_up(family: str, first: str, latest: str, found: str
 def test_none_is_made_up_of_another_family(family: str, latest: str) -> None:
     """Pages belong to several families, and names may be cut."""
     assert made_up(family, SITE + latest, SITE + latest, "word") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("/a/red?x=1", "/a/red-word"),
+        ("/a/red/", "/a/red-word/"),
+        ("/a/red.html", "/a/red-word.html"),
+        ("/.hidden", "/.hidden-word"),
+        ("/?page=3", "/-word"),
+        ("", "/-word"),
+    ],
+)
+def test_a_page_beside_another_has_a_word_at_the_end_of_its_path(url: str, found: str) -> None:
+    """It keeps the file extension, by which servers choose who answers, and loses the query."""
+    assert beside(SITE + url, "word") == SITE + found
 
 
 def test_nonsense_is_another_word_each_time() -> None:

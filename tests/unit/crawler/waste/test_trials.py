@@ -1,4 +1,4 @@
-"""Refused families that another crawl tries again."""
+"""Refused families that another run tries again."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from support.crawler.leases import lease
 KEY = family_hash("?sort")
 
 
-def _see(ballot: Ballot, state: FamilyState) -> None:
+def _see(ballot: Ballot, state: FamilyState, *runs: int) -> None:
     sketch = Sketch()
-    sketch.pages = 1
+    sketch.pages, sketch.runs = 1, list(runs)
     sketch.families = FamilyTable([Family(key=KEY, counts=YieldCounts(), state=state)])
     ballot.see(pack(sketch, 1), sketch, 0)
 
@@ -31,35 +31,36 @@ def _state(ballot: Ballot) -> FamilyState:
     return ballot.verdicts.states[KEY]
 
 
-def test_a_crawl_puts_last_what_was_refused_before_it() -> None:
-    """A family that the sketch refuses later is refused."""
+def test_a_run_puts_last_what_was_refused_before_it() -> None:
+    """A family is refused once the sketch knows the run."""
     ballot = Ballot()
     _see(ballot, FamilyState.REFUSED)
     assert _state(ballot) is FamilyState.REFUSED
-    ballot.note_run(lease())
-    assert (_state(ballot), ballot.trials.is_news) == (FamilyState.LAST, True)
+    run = ballot.note_run(lease())
+    assert run is not None
+    assert (_state(ballot), ballot.trials.new) == (FamilyState.LAST, (run,))
     _see(ballot, FamilyState.REFUSED)
-    assert _state(ballot) is FamilyState.LAST
-    _see(ballot, FamilyState.LAST)
-    _see(ballot, FamilyState.REFUSED)
-    assert _state(ballot) is FamilyState.REFUSED
+    assert (_state(ballot), ballot.trials.new) == (FamilyState.LAST, (run,))
+    _see(ballot, FamilyState.REFUSED, run)
+    assert (_state(ballot), ballot.trials.new) == (FamilyState.REFUSED, ())
 
 
-def test_a_crawl_that_was_seen_before_its_sketch_does_so_as_well() -> None:
-    """The first look shows what others have refused."""
-    ballot = Ballot()
-    ballot.note_run(lease())
-    _see(ballot, FamilyState.REFUSED)
-    assert (_state(ballot), ballot.trials.is_news) == (FamilyState.LAST, True)
+def test_a_restarted_crawler_relies_on_what_its_run_has_refused() -> None:
+    """Refuses at once, if it sees the sketch before or after the first page."""
+    run = Ballot().note_run(lease())
+    assert run is not None
+    for sees_first in (True, False):
+        ballot = Ballot()
+        if sees_first:
+            _see(ballot, FamilyState.REFUSED, 7, run)
+        assert ballot.note_run(lease()) == run
+        _see(ballot, FamilyState.REFUSED, 7, run)
+        assert (_state(ballot), ballot.trials.new) == (FamilyState.REFUSED, ())
 
 
 def test_each_run_counts_once() -> None:
     """Another run of a crawl fetches its pages again."""
     ballot, first = Ballot(), lease()
-    _see(ballot, FamilyState.LAST)
-    for each in (first, first, replace(first, run=first.run + 1)):
-        ballot.note_run(each)
-        _see(ballot, FamilyState.LAST)
-    _see(ballot, FamilyState.REFUSED)
-    ballot.note_run(first)
-    assert _state(ballot) is FamilyState.REFUSED
+    runs = [ballot.note_run(each) for each in (first, first, replace(first, run=first.run + 1))]
+    assert runs[1] is None
+    assert len({*runs}) == 3
