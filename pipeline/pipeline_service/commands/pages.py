@@ -58,6 +58,7 @@ def _status(pipeline: Pipeline, store: VisitStore, options: argparse.Namespace) 
         ("fresh, by estimate", "-" if fresh is None else f"{fresh:.1%}"),
         ("due, in flight", _numbers(told, "due", "in_flight")),
         ("heard of within a day", f"{told['heard_of_in_a_day']:,}"),
+        ("domains whose lastmods are ignored", f"{told['lastmods_ignored']:,}"),
         ("visits a day that the intervals come to", f"{told['visits_a_day']:,.0f}"),
     ]
     if pipeline.visits is not None and pipeline.visits.clock is not None:

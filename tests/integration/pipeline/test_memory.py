@@ -338,6 +338,42 @@ async def test_what_a_sitemap_calls_changed_is_due(bench: Bench) -> None:
     assert len(bench.row("url")) == 5
 
 
+async def test_lastmods_that_bring_no_change_are_ignored(bench: Bench) -> None:
+    """Except for a few pages of a file, by which their domain is believed again."""
+    paths = [f"{n}" for n in range(20)]
+    links = [(f"http://example.com/{path}", "") for path in paths]
+    await bench.learn(*(result(path, n, at=0) for n, path in enumerate(paths)))
+    store = bench.store()
+
+    async def hastened(turn: int) -> list[str]:
+        """Read a sitemap whose pages have all changed; return those that are due now."""
+        bench.shift(-7 * 86_400)
+        assert store.course().due == 0
+        at = datetime.fromtimestamp(BEGAN + 100.0 * turn - 50, UTC).isoformat()
+        file = {"links": links, "lastmods": [at] * len(links)}
+        await bench.learn(result("sitemap.xml", 100 * turn, at=100.0 * turn, **file))
+        due = [page for page in store.due(50) if page.next_visit <= time.time()]
+        return [path for page in due if (path := page.url.rpartition("/")[2]) in paths]
+
+    async def visit(paths: list[str], turn: int, body: bytes) -> None:
+        """Learn that pages have a body."""
+        at, first = 100.0 * turn + 20, 100 * turn + 1
+        values = (result(path, first + n, at=at, body=body) for n, path in enumerate(paths))
+        await bench.learn(*values)
+
+    found = await hastened(1)
+    assert len(found) == 20
+    assert store.status()["lastmods_ignored"] == 0
+    await bench.learn(*(result(path, 150 + n, at=120.0) for n, path in enumerate(found)))
+    for turn in (2, 3):
+        found = await hastened(turn)
+        assert len(found) == 5
+        assert store.status()["lastmods_ignored"] == 1
+        await visit(found, turn, b"changed %d" % turn)
+    assert len(await hastened(4)) == 20
+    assert store.status()["lastmods_ignored"] == 0
+
+
 @pytest.mark.parametrize("bench", ["postgresql"], indirect=True)
 async def test_who_leaves_does_not_wait_for_a_frozen_database(
     bench: Bench, postgres_server: RunningPostgres, wait_until: WaitUntil

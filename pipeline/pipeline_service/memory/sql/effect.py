@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
+from itertools import chain
 from operator import itemgetter
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from pipeline_service.memory.known_page import KnownPage
 from pipeline_service.memory.learning import learn_all, said_by
 from pipeline_service.memory.seen import Listed, Seen
 from pipeline_service.memory.sql.change_outbox import ChangeOutbox
+from pipeline_service.memory.sql.lastmod_trust import PROBES, LastmodTrust
 from pipeline_service.metrics import note_learnt
 from pipeline_service.sinks.sql.database import Database, Transaction, Tuple, batches, quoted
 from pipeline_service.sinks.sql.notes import Notebook
@@ -95,6 +97,7 @@ class MemoryEffect:
         self._name = sink.table
         self._visits = visits
         self._notes = notes
+        self._trust = LastmodTrust(notes)
         self._rule = visits.rule(None)
         self._rule_until = 0.0
         self._heard: Counter[str] = Counter()
@@ -142,36 +145,57 @@ class MemoryEffect:
         if self._outbox is not None:
             self._outbox.learn(transaction, learnt.steps)
         self._write(transaction, learnt.pages)
-        for row in rows:
-            if LISTED in row.fields:
-                self._hasten(transaction, cast("Sequence[Listed]", row.fields[LISTED]))
+        listings = [row.fields[LISTED] for row in rows if LISTED in row.fields]
+        hastened = [self._hasten(transaction, cast("Sequence[Listed]", one)) for one in listings]
+        self._trust.note(transaction, learnt.steps, chain.from_iterable(hastened))
         return learnt.repeats
 
-    def _hasten(self, transaction: Transaction, listed: Sequence[Listed]) -> None:
+    def _hasten(
+        self, transaction: Transaction, listed: Sequence[Listed]
+    ) -> Sequence[tuple[str, str]]:
         """Have pages due at once that have changed since they were seen, as a sitemap says.
 
-        But for those that are waited for, or were seen within their shortest interval.
+        But for those that are waited for, or were seen within their shortest interval, and for most
+        pages of a domain that is not believed. Return domain and key of each.
         """
         changed = {each.key: each.changed_at for each in sorted(listed, key=itemgetter(1))}
         now, table = transaction.now(), quoted(self._name)
+        hastened: list[tuple[str, str]] = []
+        probes: Counter[str] = Counter()
         for some in batches(list(changed)):
             found = transaction.execute(
-                f"select id, last_seen, least_s from {table} where last_seen < %s and asked = 0"
-                f" and gone = 0 and id in ({marks_of(some)}) order by id{transaction.lock}",
-                (as_time(changed[some[-1]]), *some),
+                f"select id, domain, last_seen, least_s from {table} where last_seen < %s"
+                " and asked = 0 and gone = 0 and next_visit > %s"
+                f" and id in ({marks_of(some)}) order by id{transaction.lock}",
+                (as_time(changed[some[-1]]), as_time(now), *some),
             )
             due = [
-                str(key)
-                for key, last_seen, least_s in found
+                (str(domain), str(key))
+                for key, domain, last_seen, least_s in found
                 if (seen_at := seconds_of(last_seen) or 0) < changed[key]
                 and seen_at + least_s <= now
             ]
-            if due:
+            if due := self._believed(transaction, due, probes):
                 transaction.execute(
-                    f"update {table} set next_visit = %s where next_visit > %s"
-                    f" and id in ({marks_of(due)}) returning null",
-                    (as_time(now), as_time(now), *due),
+                    f"update {table} set next_visit = %s"
+                    f" where id in ({marks_of(due)}) returning null",
+                    (as_time(now), *(key for _, key in due)),
                 )
+                hastened += due
+        return hastened
+
+    def _believed(
+        self, transaction: Transaction, due: Sequence[tuple[str, str]], probes: Counter[str]
+    ) -> Sequence[tuple[str, str]]:
+        """Return pages of domains that are believed, and some others; count these by domain."""
+        ignored = self._trust.ignored(transaction, {domain for domain, _ in due})
+        kept = []
+        for domain, key in due:
+            if domain in ignored:
+                probes[domain] += 1
+            if probes[domain] <= PROBES:
+                kept.append((domain, key))
+        return kept
 
     def committed(self) -> None:
         """Count what was learnt."""
@@ -270,6 +294,6 @@ def seconds_of(value: datetime | str | None) -> float | None:
     return at.timestamp()
 
 
-def marks_of(keys: Sequence[str]) -> str:
+def marks_of(keys: Sequence[object]) -> str:
     """The places of keys in a statement."""
     return ", ".join(["%s"] * len(keys))

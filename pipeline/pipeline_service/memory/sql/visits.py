@@ -23,6 +23,7 @@ from pipeline_service.memory.sql.effect import (
     marks_of,
     seconds_of,
 )
+from pipeline_service.memory.sql.lastmod_trust import LastmodTrust
 from pipeline_service.memory.sql.memory_client import MemoryClient
 from pipeline_service.memory.sql.memory_table import MemoryTable
 from pipeline_service.sinks.sql.database import Database, Transaction, batches
@@ -186,6 +187,7 @@ class VisitStore(MemoryClient):
                 "fresh": self._table.fresh(transaction, now),
                 "base_s": round(base_s, 3),
                 "visits_a_day": round(visits, 3),
+                "lastmods_ignored": LastmodTrust(self._notes).count_ignored(transaction),
                 "always_changed": {str(domain): int(pages) for domain, pages in always},
             }
 

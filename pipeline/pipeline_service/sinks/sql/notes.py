@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crawlstream.plugins.sinks import Notes
 from crawlstream.wire import jsontext
-from pipeline_service.sinks.sql.database import Transaction
+from pipeline_service.sinks.sql.database import Transaction, batches
 
 TABLE = "crawlstream_notes"
 _OWN = "pipeline = %s and edition = %s"
@@ -78,6 +78,20 @@ class Notebook:
     def get(self, transaction: Transaction, name: str) -> Mapping[str, Any]:
         """Return a note as an object of JSON; empty where there is none."""
         return _object(self.select(transaction, name, of="name = %s").get(name))
+
+    def objects(
+        self, transaction: Transaction, names: Sequence[str]
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Return those of some notes that exist, as objects of JSON."""
+        told: dict[str, Mapping[str, Any]] = {}
+        for some in batches(names):
+            found = transaction.execute(
+                f"select name, value from {TABLE} where {_OWN}"
+                f" and name in ({', '.join(['%s'] * len(some))})",
+                (*self._owner, *some),
+            )
+            told |= {str(name): _object(str(value)) for name, value in found}
+        return told
 
     def lock(self, transaction: Transaction, name: str) -> dict[str, Any]:
         """Return a note as an object of JSON, locked until the transaction ends."""
