@@ -54,6 +54,9 @@ async def test_the_urls_of_a_site_are_listed(
         url = site.url("/", host)
         answer = await rest.post("/v2/map", {"url": url, "wait": 60})
         assert answer.status == 200, answer.body
+        again = await rest.get(f"/v2/map/{answer.data['id']}")
+        assert again.data == answer.data
+        assert answer.data["state"] == "done"
         found = {one["url"].removeprefix(url): one for one in answer.data["urls"]}
         assert [*found] == ["b", "guide/a", "guide/c", "guide/d"]
         assert found["guide/a"]["from"] == ["sitemap", "links"]

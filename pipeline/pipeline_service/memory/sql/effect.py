@@ -175,13 +175,13 @@ class MemoryEffect:
                 if (seen_at := seconds_of(last_seen) or 0) < changed[key]
                 and seen_at + least_s <= now
             ]
-            if due := self._believed(transaction, due, probes):
+            if kept := self._believed(transaction, due, probes):
                 transaction.execute(
                     f"update {table} set next_visit = %s"
-                    f" where id in ({marks_of(due)}) returning null",
-                    (as_time(now), *(key for _, key in due)),
+                    f" where id in ({marks_of(kept)}) returning null",
+                    (as_time(now), *(key for _, key in kept)),
                 )
-                hastened += due
+                hastened += kept
         return hastened
 
     def _believed(
