@@ -226,6 +226,9 @@ class _Walk:
         if not href:
             return None
         url = href if _FOR_PROGRAMS.fullmatch(href) else self._hrefs.resolve(href)
+        if url and _UNBALANCED.search(_BALANCED.sub("", url)):
+            # The engine writes it into a definition as it is, where it would be no address.
+            url = url.replace("(", "%28").replace(")", "%29")
         if url:
             self._room -= len(url)
         return url if self._room >= 0 else None
@@ -233,6 +236,7 @@ class _Walk:
 
 _NAMES = ("class", "id", "role")
 """Attributes by which the engine recognizes what is not content."""
+_BALANCED, _UNBALANCED = re.compile(r"\([^()]*\)"), re.compile(r"[()]")
 _NOT_IN_ALT = re.compile(r"[\[\]<>`()\\!\s]+")
 
 

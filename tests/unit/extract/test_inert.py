@@ -85,6 +85,16 @@ def soup(seed: int) -> str:
     return "".join(made)
 
 
+@pytest.mark.parametrize("href", ["a)b", "a(b", "a)(b", "a((b)", "a(b)"])
+def test_parentheses_of_an_address_end_no_link(href: str) -> None:
+    """Percent-encodes those without a partner, which would end a definition."""
+    text = markdown(f'<a href="{href}">x</a>(javascript:x)', main=False, links="reference")
+    assert not active(text)
+    inline = next(token.children for token in _READER.parse(text) if token.children)
+    link = inline[0]
+    assert (link.type, bool(_HARMLESS.match(str(link.attrs["href"])))) == ("link_open", True)
+
+
 def test_soups_have_nothing_active_in_their_markdown() -> None:
     """``MARKDOWN_SOUPS`` sets their number."""
     first = random.randrange(1 << 30)
