@@ -18,6 +18,7 @@ from crawlstream_extract.hrefs import Hrefs
 from crawlstream_extract.language import LanguageModel
 from crawlstream_extract.markdown import MarkdownOptions, markdown_of
 from crawlstream_extract.markup import beginning
+from crawlstream_extract.minhash import Sketches
 from crawlstream_extract.scan import scanned
 
 SIZES = {"10_kb": 10 * 1024, "71_kb": 71 * 1024}
@@ -45,24 +46,26 @@ def _least_ms(call: Callable[[], object]) -> float:
 
 
 async def measure(_: Redis) -> Figures:
-    """Markdown of one page of each size, and the language of the larger one."""
+    """Markdown of one page of each size, language and sketch of the larger one."""
     pages = {name: _page_of(size) for name, size in SIZES.items()}
     text = scanned(pages["71_kb"])
     return {
         **{f"markdown_ms_{name}": _least_ms(partial(_markdown, pages[name])) for name in pages},
         "language_ms": _least_ms(partial(LanguageModel().of, text)),
+        "minhash_ms": _least_ms(partial(Sketches(3, 16).of, text)),
     }
 
 
 if __name__ == "__main__":
     Benchmark(
         name="stages",
-        about="CPU of the stages markdown and language for a page of documentation.",
+        about="CPU of the stages markdown, language and minhash for a page of documentation.",
         measure=measure,
         lines={
             "markdown_ms_10_kb": Line(floor=4, goal=1.3, unit="ms"),
             "markdown_ms_71_kb": Line(floor=20, goal=7, unit="ms"),
             "language_ms": Line(floor=4, goal=1.1, unit="ms"),
+            "minhash_ms": Line(floor=8, goal=2, unit="ms"),
         },
         repetitions=1,
     ).main()

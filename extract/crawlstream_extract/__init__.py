@@ -14,5 +14,6 @@
 ``page_links`` the links of a page
 ``pdf``        the text and the links of a PDF
 ``language``   the language of a text
+``minhash``    a sketch of a text, by which similar ones are found
 ``sitemaps``   the entries of sitemaps and feeds, whose text ``sitemap_text`` reads in pieces
 """

@@ -23,6 +23,7 @@ class ColumnType(StrEnum):
     TIME = "time, UTC, microseconds"
     BYTES = "bytes"
     TEXTS = "list of texts"
+    WHOLES = "list of 64-bit integers"
     HEADERS = "map of text to list of texts"
     LINKS = "list of url and text"
     JSON = "JSON, as text"
@@ -37,6 +38,8 @@ class Column:
     meaning: str
     take: Callable[[Any], object]
     """Function that takes the value from a row, usually a page."""
+    version: str = ""
+    """Version of its values, if those of different versions cannot be compared."""
 
 
 def _json(value: object) -> str | None:

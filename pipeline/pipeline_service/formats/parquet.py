@@ -27,6 +27,7 @@ _TYPES = {
     ColumnType.TIME: pa.timestamp("us", "UTC"),
     ColumnType.BYTES: pa.binary(),
     ColumnType.TEXTS: pa.list_(_TEXT),
+    ColumnType.WHOLES: pa.list_(pa.int64()),
     ColumnType.HEADERS: pa.map_(_TEXT, pa.list_(_TEXT)),
     ColumnType.LINKS: pa.list_(pa.struct([("url", _TEXT), ("text", _TEXT)])),
     ColumnType.JSON: _TEXT,
@@ -75,9 +76,13 @@ class Parquet:
 
 
 def schema_of(columns: Sequence[Column]) -> Any:
-    """Return Arrow's schema of a table; for pages, it contains the version of the columns."""
-    version = {"crawlstream.schema": _SCHEMA_VERSION} if columns is COLUMNS else None
-    return pa.schema([(each.name, _TYPES[each.kind]) for each in columns], metadata=version)
+    """Return Arrow's schema of a table, with versions of its values and of the columns of pages."""
+    versions = {f"crawlstream.{each.name}": each.version for each in columns if each.version}
+    if columns is COLUMNS:
+        versions["crawlstream.schema"] = _SCHEMA_VERSION
+    return pa.schema(
+        [(each.name, _TYPES[each.kind]) for each in columns], metadata=versions or None
+    )
 
 
 def _cell(kind: ColumnType, value: Any) -> Any:

@@ -18,6 +18,7 @@ from pipeline_service.formats.columns import COLUMNS, Column, ColumnType
 from pipeline_service.spec.made import MADE
 from pipeline_service.spec.schema import properties, types
 from pipeline_service.spec.stages import StageSpec
+from pipeline_service.spec.text_stages import minhash_version
 from pipeline_service.stages.fields import kept_names
 
 OF_AN_ITEM = ("appid", "crawlid", "spiderid", "run", "url", "timestamp")
@@ -86,13 +87,17 @@ class Shape:
         return jsontext.dumps({**base, **row.fields, **errors})
 
     def _columns(self, stages: Sequence[StageSpec]) -> Sequence[Column]:
+        sketch = next((spec for spec in reversed(stages) if spec.kind == "minhash"), None)
+        versions = {ColumnType.WHOLES: minhash_version(sketch.options)} if sketch else {}
         taken = {column.name: column for column in (*COLUMNS, _NUMBER)}
         columns = [
             Column(new, taken[old].kind, taken[old].meaning, partial(_of_page, taken[old]))
             for old, new in self._base.items()
         ]
         columns += [
-            Column(name, kind, "field of stages", partial(_field, name, kind))
+            Column(
+                name, kind, "field of stages", partial(_field, name, kind), versions.get(kind, "")
+            )
             for name, kind in self._made.items()
         ]
         if self.has_items or any("model" in spec.options for spec in stages):
@@ -183,10 +188,15 @@ def _fit(kind: ColumnType, value: Any) -> Any:
         case ColumnType.FLAG:
             return value if isinstance(value, bool) else None
         case ColumnType.TEXTS:
-            fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
-            return value if fits else None
+            return value if _are(value, str) else None
+        case ColumnType.WHOLES:
+            return value if _are(value, int) else None
         case _:
             return _number(kind, value)
+
+
+def _are(values: Any, kind: type) -> bool:
+    return isinstance(values, list) and all(isinstance(each, kind) for each in values)
 
 
 def _number(kind: ColumnType, value: Any) -> Any:

@@ -25,6 +25,7 @@ MADE: Mapping[str, Mapping[str, ColumnType]] = {
         "document_error": ColumnType.TEXT,
     },
     "language": {"language": ColumnType.TEXT, "language_score": ColumnType.NUMBER},
+    "minhash": {"minhash": ColumnType.WHOLES},
     "signature": {"signature": ColumnType.TEXT},
 }
 """By the kind of the stage."""

@@ -11,12 +11,27 @@ from typing import Any
 from crawlstream.errors import ConfigError
 from crawlstream.wire import jsontext
 from pipeline_service.spec.made import MADE
-from pipeline_service.spec.text_stages import read_codes, read_document, read_language
+from pipeline_service.spec.text_stages import (
+    read_codes,
+    read_document,
+    read_language,
+    read_minhash,
+)
 from pipeline_service.spec.where import Where
 
 KINDS = (
-    *("where", "page", "text", "markdown", "document", "language", "signature", "fields", "clean"),
-    *("validate", "python"),
+    *(
+        "where",
+        "page",
+        "text",
+        "markdown",
+        "document",
+        "language",
+        "minhash",
+        "signature",
+        "fields",
+    ),
+    *("clean", "validate", "python"),
 )
 RESERVED = frozenset({"id", "n", "_errors", "_extra"})
 """Reserved fields that each row has, and so names that no other field may have."""
@@ -232,6 +247,7 @@ _OPTIONS: Mapping[str, Callable[[dict[str, Any], str, Path], Mapping[str, Any]]]
     "markdown": _markdown,
     "document": read_document,
     "language": read_language,
+    "minhash": read_minhash,
     "signature": _signature,
     "fields": _fields,
     "clean": _none,

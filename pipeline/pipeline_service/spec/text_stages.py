@@ -12,6 +12,9 @@ from pipeline_service.spec.quantities import known, text, whole
 
 Readers = Mapping[str, tuple[Any, Callable[[Any, str], Any]]]
 """By the name of an option: its default, and the function that reads a value."""
+_MINHASH_VERSION = "1"
+"""Changed with the values that ``crawlstream_extract.minhash`` makes of a text."""
+_BANDS = (8, 16, 32)
 _CODE = re.compile(r"[a-z]{2,3}\Z")
 
 
@@ -34,12 +37,28 @@ def read_document(options: dict[str, Any], where: str, _: Path) -> Mapping[str, 
     return read_options(options, _DOCUMENT, where)
 
 
+def read_minhash(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
+    """Options of the stage ``minhash``."""
+    return read_options(options, _MINHASH, where)
+
+
+def minhash_version(options: Mapping[str, Any]) -> str:
+    """Return what two values of ``minhash`` have in common if they can be compared."""
+    return " ".join((_MINHASH_VERSION, *(f"{name}={options[name]}" for name in _MINHASH)))
+
+
 def read_codes(value: Any, where: str) -> list[str]:
     """Return a list of codes of languages; ConfigError."""
     is_list = isinstance(value, list) and value
     if not is_list or not all(isinstance(each, str) and _CODE.match(each) for each in value):
         raise ConfigError(f'{where}: expected a list of ISO 639 codes, such as ["de", "en"]')
     return list(value)
+
+
+def _bands(value: Any, where: str) -> int:
+    if isinstance(value, bool) or value not in _BANDS:
+        raise ConfigError(f"{where}: expected one of {', '.join(map(str, _BANDS))}")
+    return int(value)
 
 
 def _share(value: Any, where: str) -> float:
@@ -49,6 +68,7 @@ def _share(value: Any, where: str) -> float:
 
 
 _LANGUAGE: Readers = {"languages": ([], read_codes), "least": (0.5, _share), "of": ("", text)}
+_MINHASH: Readers = {"words": (3, whole(1, 10)), "bands": (16, _bands), "of": ("", text)}
 _DOCUMENT: Readers = {
     "max_pages": (500, whole(1, 10_000)),
     "max_chars": (1_000_000, whole(1_000, 1_000_000)),

@@ -5,8 +5,8 @@
 ``page``       what a stage is given: the result, typed, with its text and its tree
 ``chain``      the stages of a pipeline, one after the other, over one page
 ``texts``      the text that a stage reads
-``filter``, ``metadata``, ``maintext``, ``markdown``, ``documents``, ``language``, ``signature``,
-``fields``, ``clean``, ``validate``, ``function``   one kind of stage each
+``filter``, ``metadata``, ``maintext``, ``markdown``, ``documents``, ``language``, ``minhash``,
+``signature``, ``fields``, ``clean``, ``validate``, ``function``   one kind of stage each
 
 They run in processes of their own (`workers`), or in a thread. They may run twice for a page, so
 what they make follows from the page alone.

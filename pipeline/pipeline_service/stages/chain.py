@@ -21,6 +21,7 @@ from pipeline_service.stages.language import Language
 from pipeline_service.stages.maintext import MainText
 from pipeline_service.stages.markdown import Markdown
 from pipeline_service.stages.metadata import Metadata
+from pipeline_service.stages.minhash import MinHash
 from pipeline_service.stages.page import Page, page_of
 from pipeline_service.stages.signature import Signature
 from pipeline_service.stages.validate import Validate
@@ -127,6 +128,7 @@ def _made(spec: StageSpec, counted: Sequence[str]) -> ReadyStage:
         "markdown": lambda: Markdown(spec.options),
         "document": lambda: Documents(spec.options),
         "language": lambda: Language(spec.options),
+        "minhash": lambda: MinHash(spec.options),
         "signature": lambda: Signature(spec.options),
         "fields": lambda: Fields(spec.options),
         "clean": Clean,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import eq
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from crawlstream.errors import ConfigError
 from crawlstream.wire.delivered import decode
 from crawlstream_extract.language import UNKNOWN, LanguageModel
+from pipeline_service.formats.parquet import schema_of
 from pipeline_service.records.rows import Shape
 from pipeline_service.stages.chain import Chain
 from pipeline_service.stages.documents import FIELDS as DOCUMENT
@@ -236,3 +239,41 @@ def test_documents_are_read_within_limits_only(key: str) -> None:
     with pytest.raises(ConfigError, match=rf"pipeline.a.{key}: the stage document runs only in"):
         pipeline(use("document"), more=f"{key} = 0")
     assert pipeline(use("document")).worker_count == 1
+
+
+def test_pages_that_are_nearly_alike_share_bands() -> None:
+    """Whatever surrounds their text; a page without words has none."""
+    text = " ".join(f"word{number % 700}" for number in range(1_000))
+    described = pipeline(use("markdown", "minhash"))
+    made = []
+    for page in (f"<nav>menu</nav><p>{text}", f"<h1>New</h1><p>{text}", "<p>another page", "<p>"):
+        (row,) = rows(described, page.encode())
+        made.append(row["minhash"])
+    one, near, other, none = made
+    assert (len(one), none) == (16, None)
+    assert sum(map(eq, one, near)) > 8
+    assert not any(map(eq, one, other))
+    (column,) = (each for each in Shape(described.stage, None).columns if each.name == "minhash")
+    assert column.kind == "list of 64-bit integers"
+
+
+def test_a_file_has_the_version_of_its_sketches() -> None:
+    """Values of two versions, or of other settings, must not be compared."""
+    stages = use("markdown", "minhash") + stage('use = "fields"\nrename = {minhash = "sketch"}')
+    schema = schema_of(Shape(pipeline(stages).stage, None).columns)
+    assert schema.metadata == {b"crawlstream.sketch": b"1 words=3 bands=16 of="}
+    assert schema.field("sketch").type == pa.list_(pa.int64())
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("bands = 10", "bands: expected one of 8, 16, 32"),
+        ("words = 0", "words: expected an integer from 1 to 10"),
+        ("seed = 1", "unknown key 'seed'; known: words, bands, of"),
+    ],
+)
+def test_options_of_minhash_are_checked(option: str, told: str) -> None:
+    """When the file is read."""
+    with pytest.raises(ConfigError, match=told):
+        pipeline(stage(f'use = "minhash"\n{option}'))

@@ -26,6 +26,7 @@ TYPES: Mapping[ColumnType, str] = MappingProxyType(
         ColumnType.TIME: "timestamp with time zone",
         ColumnType.BYTES: "bytea",
         ColumnType.TEXTS: _JSON,
+        ColumnType.WHOLES: _JSON,
         ColumnType.HEADERS: _JSON,
         ColumnType.LINKS: _JSON,
         ColumnType.JSON: _JSON,

@@ -28,6 +28,7 @@ TYPES: Mapping[ColumnType, str] = MappingProxyType(
         ColumnType.TIME: _TEXT,
         ColumnType.BYTES: "blob",
         ColumnType.TEXTS: _TEXT,
+        ColumnType.WHOLES: _TEXT,
         ColumnType.HEADERS: _TEXT,
         ColumnType.LINKS: _TEXT,
         ColumnType.JSON: _TEXT,

@@ -11,7 +11,15 @@ from pipeline_service.records.rows import REST
 
 EXTRA = "extra"
 """Where a page keeps the rest of its fields; an item does in REST."""
-_JSON = frozenset({ColumnType.TEXTS, ColumnType.HEADERS, ColumnType.LINKS, ColumnType.JSON})
+_JSON = frozenset(
+    {
+        ColumnType.TEXTS,
+        ColumnType.WHOLES,
+        ColumnType.HEADERS,
+        ColumnType.LINKS,
+        ColumnType.JSON,
+    }
+)
 _NUL, _ESCAPED = "\x00", "\\u0000"
 
 
