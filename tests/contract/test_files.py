@@ -11,7 +11,7 @@ import pytest
 from crawlstream.boot.liveness import Liveness
 from crawlstream.store.store import Store
 from crawlstream.wire import jsontext
-from pipeline_service.formats.files import FORMATS
+from pipeline_service.formats.files import SEGMENT_FORMATS
 from pipeline_service.records.judging import judge
 from pipeline_service.sinks.files import segments
 from support.pipelines import writer
@@ -32,7 +32,7 @@ def store_of(target: Target) -> Store:
     return Store.at(writer.pipeline(target.sink).place)
 
 
-@pytest.mark.parametrize("which", FORMATS)
+@pytest.mark.parametrize("which", SEGMENT_FORMATS)
 def test_every_format_is_made_again_under_its_names(
     place: str, which: str, make_target: MakeTarget
 ) -> None:

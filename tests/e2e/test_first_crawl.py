@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import termios
+import zipfile
 from pathlib import Path
 
 from pyarrow import parquet
@@ -149,7 +150,7 @@ async def test_a_crawl_can_be_left_and_followed_again(
         done = await cluster.run("crawl", "--attach", crawlid, "-o", str(file))
         assert done.status == 0, done.err
         assert f"{file} exists: it is replaced when the crawl ends\n" in done.err
-        for other in ("warc.gz", "parquet"):
+        for other in ("warc.gz", "wacz", "parquet"):
             another = ("crawl", "--attach", crawlid, "-o", str(tmp_path / f"pages.{other}"))
             done = await cluster.run(*another, "--json")
             assert done.status == 0, done.err
@@ -161,6 +162,10 @@ async def test_a_crawl_can_be_left_and_followed_again(
         answers = [each for each in ArchiveIterator(archive) if each.rec_type == "response"]
         urls = sorted(each.rec_headers.get_header("WARC-Target-URI") for each in answers)
     assert urls == sorted(truth.delivered)
+    with zipfile.ZipFile(tmp_path / "pages.wacz") as packed:
+        listed = [json.loads(line) for line in packed.read("pages/pages.jsonl").splitlines()[1:]]
+    shown = sorted(url for url, status in truth.delivered.items() if status == 200)
+    assert sorted(page["url"] for page in listed) == shown
     pages = [json.loads(line) for line in file.read_text().splitlines()]
     assert {page["url"]: page["status_code"] for page in pages} == truth.delivered
     assert len(pages) == len(truth.delivered)

@@ -32,8 +32,9 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="File for the results: .jsonl, .jsonl.gz, .jsonl.zst, .warc.gz or .parquet, by its"
-        " name; - for JSON lines on stdout. A file that exists is replaced at the end.",
+        help="File for the results: .jsonl, .jsonl.gz, .jsonl.zst, .warc.gz, .wacz or"
+        " .parquet, by its name; - for JSON lines on stdout. A file that exists is replaced at the"
+        " end.",
     ),
 ]
 
@@ -101,7 +102,7 @@ def crawl(
         summary = until_signal(session.attach(run))
     else:
         name = CrawlKey(spider, appid or APPID, uuid.uuid4().hex[:12])
-        if output is not None and output.name.endswith(".warc.gz"):
+        if output is not None and output.name.lower().endswith((".warc.gz", ".wacz")):
             wishes = replace(wishes, archive=True)
         common = wishes.fields(urls or ())
         requests = [{**seed(name, url, number), **common} for number, url in enumerate(urls or ())]

@@ -249,7 +249,7 @@ class RequestOptions:
     archive: Annotated[
         bool,
         typer.Option(
-            "--archive", help="Keep responses as their sites sent them; -o x.warc.gz does, too."
+            "--archive", help="Keep responses as their sites sent them; -o x.wacz does, too."
         ),
     ] = False
 

@@ -38,10 +38,13 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "jsonl.zst": "jsonl:Zstd",
         "warc.gz": "warc:Warc",
         "parquet": "parquet:Parquet",
+        "wacz": "wacz:Wacz",
     }
 )
 FORMATS = tuple(_MODULES)
 """Formats by their file extension, without the dot."""
+SEGMENT_FORMATS = tuple(name for name in FORMATS if name != "wacz")
+"""Formats of files that are parts of a store; a WACZ is a whole crawl."""
 
 
 def format_of(name: str) -> str | None:
@@ -55,7 +58,7 @@ def make_writer(
 ) -> PageWriter:
     """Return a writer of a format; raise MissingExtra as `load_format` does.
 
-    ``columns`` are for formats that have columns. WARC only takes pages.
+    ``columns`` are for formats that have columns. WARC and WACZ only take pages.
     """
     writer: PageWriter = load_format(which)(file, crawl, columns)
     return writer

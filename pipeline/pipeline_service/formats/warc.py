@@ -1,9 +1,10 @@
 """WARC 1.1: requests and responses of pages, as archives store them.
 
 A page is a ``response``, its ``request`` and a ``metadata`` record, which has the page's place in
-its crawl as JSON. A 304 is a ``revisit`` without a body. Ids are computed from the page's id and
-times are the page's, so equal pages make equal files. The ``metadata`` of a page whose body
-was not kept, because the page says so, takes the place of its ``response``.
+its crawl as JSON, under a URI that players do not show. A 304 is a ``revisit`` without a body. Ids
+are computed from the page's id and times are the page's, so equal pages make equal files. The
+``metadata`` of a page whose body was not kept, because the page says so, takes the place of its
+``response``.
 
 A response whose record has it as it was sent (``archive`` of its crawl) is stored so. The body of
 any other is stored after content decoding. Headers about its coding and length are therefore no
@@ -17,6 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from io import BytesIO
+from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -26,6 +28,7 @@ from warcio.warcwriter import WARCWriter
 from crawlstream.model.delivered import Delivered
 from crawlstream.model.result import OCCASIONAL, digest_of
 from crawlstream.wire import jsontext
+from pipeline_service.formats.cdxj import CdxjIndex
 from pipeline_service.formats.columns import Column
 from pipeline_service.formats.files import Crawl
 from pipeline_service.formats.warc_heads import (
@@ -59,7 +62,12 @@ class _Sha256:
 class Warc:
     """Writer of a file of gzip members, one per record."""
 
-    def __init__(self, file: BinaryIO, crawl: Crawl, _: Sequence[Column]) -> None:
+    def __init__(
+        self, file: BinaryIO, crawl: Crawl, _: Sequence[Column], *, index: CdxjIndex | None = None
+    ) -> None:
+        """``index`` gets a line for each response."""
+        self._file = file
+        self._index = index
         self._writer: Any = WARCWriter(file, gzip=True, warc_version=_VERSION)
         self._writer._create_digester = _Sha256  # noqa: SLF001  warcio's own is SHA-1
         self._crawl = crawl
@@ -123,7 +131,23 @@ class Warc:
             self._add("revisit", page, headers, b"", http=http)
         else:
             headers["WARC-Payload-Digest"] = digest_of(body)
+            begin = self._file.tell() if self._index else 0
             self._add("response", page, headers, body, http=http)
+            self._note(page, headers["WARC-Payload-Digest"], begin)
+
+    def _note(self, page: Delivered, digest: str, begin: int) -> None:
+        """Add the latest record to the index. A 304 has no line: it refers to no record."""
+        if self._index is not None:
+            place = {
+                "url": clean_url(page.response_url),
+                "mime": page.mime or "unk",
+                "status": str(page.status_code),
+                "digest": digest,
+                "length": str(self._file.tell() - begin),
+                "offset": str(begin),
+                "filename": Path(self._file.name).name,
+            }
+            self._index.add(place["url"], page.timestamp, place)
 
     def _write_request(self, page: Delivered, headers: dict[str, str]) -> None:
         self._add("request", page, headers, b"", http=head_of_request(page))
@@ -139,7 +163,7 @@ class Warc:
     ) -> None:
         self._writer.write_record(
             self._writer.create_warc_record(
-                clean_url(page.response_url) if page else "",
+                _uri(kind, page) if page else "",
                 kind,
                 payload=BytesIO(payload),
                 length=len(payload),
@@ -147,6 +171,11 @@ class Warc:
                 http_headers=http,
             )
         )
+
+
+def _uri(kind: str, page: Delivered) -> str:
+    url = clean_url(page.response_url)
+    return f"urn:metadata:{url}" if kind == "metadata" else url
 
 
 def _uuid_of(name: str) -> UUID:

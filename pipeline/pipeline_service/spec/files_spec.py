@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from crawlstream.errors import ConfigError
-from pipeline_service.formats.files import FORMATS
+from pipeline_service.formats.files import SEGMENT_FORMATS
 from pipeline_service.spec.quantities import (
     known,
     one_of,
@@ -49,7 +49,7 @@ def read_files(table: Mapping[str, Any], where: str) -> FilesSpec:
 
 _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "path": text,
-    "format": one_of(FORMATS),
+    "format": one_of(SEGMENT_FORMATS),
     "partition_by": some_of(PARTITIONED_BY),
     "max_bytes": lambda value, where: read_bytes(value, where, least=_LEAST_BYTES),
     "max_records": whole(1, 10_000_000),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -34,6 +35,9 @@ def pages_of(which: str, content: bytes) -> Sequence[Page]:
     if which == "parquet":
         rows = parquet.read_table(io.BytesIO(content)).to_pylist()
         return [Page(row["id"], row["body"]) for row in rows]
+    if which == "wacz":
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return pages_of("warc.gz", archive.read("archive/data.warc.gz"))
     if which == "warc.gz":
         return list(_warc_pages(content))
     unpack: dict[str, Callable[[bytes], bytes]] = {

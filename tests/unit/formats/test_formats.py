@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +21,11 @@ from pyarrow import parquet
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.model.delivered import Delivered
 from crawlstream.model.result import AsSent, digest_of
 from crawlstream.wire.delivered import decode
 from crawlstream_cli.crawl.output import whole_file
+from pipeline_service.formats.cdxj import surt
 from pipeline_service.formats.columns import COLUMNS
 from pipeline_service.formats.files import FORMATS, Crawl, format_of, make_writer
 from pipeline_service.formats.parquet import schema_of
@@ -276,3 +280,77 @@ def test_a_device_is_written_to_as_it_is() -> None:
     with whole_file(Path("/dev/null"), "jsonl", CRAWL) as writer:
         writer.write(RECORDS[0], replace(decode(RECORDS[0]), run=2))
     assert not Path("/dev/null").is_file()
+
+
+KEYS = {
+    "http://www.Example.com:80/": "com,example)/",
+    "https://WWW2.example.com/A/?b=2&a=1&a": "com,example)/a?a&a=1&b=2",
+    "https://u:p@example.com:8443/a//b/": "com,example:8443)/a/b",
+    "http://127.0.0.7:8080/a?b=c": "7,0,0,127:8080)/a?b=c",
+    "http://example.com/%7Ea%20b%2525/%C3%89": "com,example)/~a%20b%25/%c3%89",
+    "http://example.com/?": "com,example)/",
+    "http://xn--bcher-kva.example/x;y?q=%2B": "example,xn--bcher-kva)/x;y?q=+",
+}
+"""Keys of URLs as another library computes them."""
+
+
+@pytest.mark.parametrize("url", KEYS)
+def test_a_url_has_the_key_that_players_look_up(url: str) -> None:
+    """Lower case, reversed host, sorted parameters."""
+    assert surt(url) == KEYS[url]
+
+
+def test_a_wacz_has_an_index_of_its_warc_and_a_list_of_its_pages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each line leads to the record of its URL; digests and sizes are those of the parts.
+
+    Lines beyond the memory are sorted in files.
+    """
+    monkeypatch.setattr("pipeline_service.formats.cdxj._IN_MEMORY", 1000)
+    path = tmp_path / "site.wacz"
+    values = [record(n, response_url=f"http://127.0.0.7/{n * 7 % 400}") for n in range(400)]
+    with whole_file(path, "wacz", CRAWL) as writer:
+        for value in [*RECORDS, *values]:
+            writer.write(value, decode(value))
+    assert list(tmp_path.iterdir()) == [path]
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+        assert {each.compress_type for each in archive.infolist()} == {zipfile.ZIP_STORED}
+    package = orjson.loads(parts["datapackage.json"])
+    for one in package["resources"]:
+        assert (len(parts[one["path"]]), sha256(parts[one["path"]])) == (one["bytes"], one["hash"])
+    assert orjson.loads(parts["datapackage-digest.json"]) == {
+        "path": "datapackage.json",
+        "hash": sha256(parts["datapackage.json"]),
+    }
+    first, *blocks = parts["indexes/index.idx"].splitlines()
+    assert first == b'!meta 0 {"format":"cdxj-gzip-1.0","filename":"index.cdx.gz"}'
+    lines = gzip.decompress(parts["indexes/index.cdx.gz"]).splitlines()
+    assert lines == sorted(lines)
+    assert [block.partition(b" {")[0] for block in blocks] == [
+        line.partition(b" {")[0] for line in lines[::300]
+    ]
+    for line in lines:
+        key, at, place = line.split(b" ", 2)
+        told = orjson.loads(place)
+        begin = int(told["offset"])
+        part = io.BytesIO(parts["archive/data.warc.gz"][begin : begin + int(told["length"])])
+        (found,) = ArchiveIterator(part)
+        assert found.rec_headers.get_header("WARC-Target-URI").encode() == told["url"].encode()
+        assert found.rec_headers.get_header("WARC-Payload-Digest") == told["digest"]
+        assert (key, at) == (surt(told["url"]).encode(), b"20261121085234")
+    about, *pages = map(orjson.loads, parts["pages/pages.jsonl"].splitlines())
+    assert about["format"] == "json-pages-1.0"
+    assert len(pages) == len([page for page in map(decode, [*RECORDS, *values]) if shown(page)])
+    assert pages[-1]["text"] == 'é / "q"'
+
+
+def shown(page: Delivered) -> bool:
+    """Return whether people can look at it."""
+    return page.status_code == 200 and page.encoding != "binary"
+
+
+def sha256(data: bytes) -> str:
+    """The digest of a part."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
