@@ -1,9 +1,10 @@
 """Assemble the text of a Lua operation from the files in ``lua/``.
 
-Each operation is one file, in ``lua/operations/`` by its caller. A line ``--- include: name`` in it
-stands for ``lua/includes/name.lua``. Keys are inlined: ``K.band(S, tag, domain)`` is replaced by
-the expression that ``includes/keys.lua`` returns for it, so that a key costs neither a call
-nor one of the few names that a function in Lua may have.
+Each operation is one file, in ``lua/operations/`` by its caller. A line ``--- include: name`` in
+it stands for ``lua/includes/name.lua``, and ``--- function: name`` for a function with the text
+of that file, whose own functions are made when it is called. Keys are inlined: ``K.band(S, tag,
+domain)`` is replaced by the expression that ``includes/keys.lua`` returns for it, so that a key
+costs neither a call nor one of the few names that a function in Lua may have.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 
 _FOLDER = files("crawlstream_frontier") / "lua"
-_INCLUDE = re.compile(r"^--- include: (\w+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^--- (include|function): (\w+)$", re.MULTILINE)
 _NO_KEYS = "local K = {}\n"
 _KEY = re.compile(
     r"^(?:K\.(?P<name>\w+) = |function K\.(?P<function>\w+)\((?P<parameters>.*)\) return )"
@@ -66,7 +67,12 @@ def plain_source_of(operation: str) -> str:
 
 def _with_includes(text: str) -> str:
     """Return the text with all included parts, and their own parts, in place."""
-    return _INCLUDE.sub(lambda match: _with_includes(read(f"includes/{match[1]}.lua")), text)
+
+    def included(match: re.Match[str]) -> str:
+        part = _with_includes(read(f"includes/{match[2]}.lua"))
+        return part if match[1] == "include" else f"function()\n{part}\nend"
+
+    return _INCLUDE.sub(included, text)
 
 
 def _in_functions(text: str) -> str:

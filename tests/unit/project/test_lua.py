@@ -67,7 +67,7 @@ def _marked(read: object, file: str) -> str:
     """The text of a file, each line with its place."""
     assert callable(read)
     lines = read(file).split("\n")
-    is_include = re.compile("--- include: ").match
+    is_include = re.compile("--- (include|function): ").match
     return "\n".join(
         line if is_include(line) else f"{line}{_MARK}{file} {number}"
         for number, line in enumerate(lines, 1)

@@ -259,8 +259,9 @@ local function raise(S, domain, claim)
   for _, V in ipairs(views_of(S)) do
     local score = rank(claim)
     redis.call('ZADD', K.ready(V), 'XX', 'LT', score, domain)
-    if gates then
-      gates.raise(V, domain, score)
+    local gate = gates and gates.of({ domain })[1]
+    if gate then
+      gates.inside().changes().raise(V, gate, domain, score)
     end
   end
 end

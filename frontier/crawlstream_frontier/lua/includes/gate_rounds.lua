@@ -1,37 +1,28 @@
 -- Rounds of a view whose domains may have gates (see `gates`): their candidates, and what becomes of them.
 -- Guarantee: a domain with a gate is served from its gate only, best and first come first; it costs as much as any
 --   other, however many domains wait there, because a turn takes no more of them than the gate allows.
--- Part of `lease`. Cost: up to five more commands for each gate of a round.
-if gates then
-local MOST_ENTERED, NONE, entered = 512, {}, 0
+-- Part of `rounds`: a function that is called once, when a call meets a domain with a gate. Cost: up to five more
+--   commands for each gate of a round.
+local MOST_ENTERED, entered = 512, 0
+local paid = gates.paid
+local of_gates = { after = false, of = false, limit = false, pay = false, finish = false }
 
--- Split members of an index into domains without a gate and those with one; return both lists, and the gates of the
--- latter. Note all gates in `opened`, also those among the members.
-local function split(members, opened)
-  local found, with, without = gates.of(members), 0, 0
+-- Split members of an index, which have these gates, into domains without a gate and those with one; return both lists,
+-- and the gates of the latter. Note all gates in `opened`: `index` if they are members themselves, else false.
+local function split(members, gate_of, opened, index)
+  local direct, gated, gate_of_gated = {}, {}, {}
   for i = 1, #members do
-    local gate = found[i]
-    if not gate then
-      without = without + 1
-    else
-      opened[gate], with = true, with + (gate ~= members[i] and 1 or 0)
-    end
-  end
-  if without == #members then
-    return members, NONE, NONE
-  elseif with == #members then
-    return NONE, members, found
-  end
-  local direct, gated, gate_of = {}, {}, {}
-  for i = 1, #members do
-    local member, gate = members[i], found[i]
+    local member, gate = members[i], gate_of[i]
     if not gate then
       direct[#direct + 1] = member
-    elseif gate ~= member then
-      gated[#gated + 1], gate_of[#gated + 1] = member, gate
+    elseif gate == member then
+      opened[gate] = index
+    else
+      opened[gate] = opened[gate] or false
+      gated[#gated + 1], gate_of_gated[#gated + 1] = member, gate
     end
   end
-  return direct, gated, gate_of
+  return direct, gated, gate_of_gated
 end
 
 -- Let domains wait in these gates, with these scores; remove them from an index.
@@ -74,21 +65,22 @@ local function ready_due(V, domains)
   end
 end
 
--- Return up to `limit` ready domains without a gate; let the others that come before them wait in their gates.
-local function ready_ones(V, limit, opened)
-  local members, direct, gated, gate_of = nil, nil, NONE, nil
-  repeat
-    members = redis.call('ZRANGE', K.ready(V), 0, (#gated > 0 and math.max(limit, PROMOTE_AT_LEAST) or limit) - 1)
-    if #members == 0 then
-      return members, 0
-    end
-    direct, gated, gate_of = split(members, opened)
+-- Let those of the first ready members, which have these gates, wait in them, and look at other members in their place.
+-- Return up to `limit` domains without a gate, and the number of ready members that are known now.
+local function ready_ones(V, limit, members, gate_of, opened)
+  while true do
+    local direct, gated, gate_of_gated = split(members, gate_of, opened, 'r')
     if #gated > 0 then
-      enter_gates(V, K.ready(V), gated, gate_of, redis.call('ZMSCORE', K.ready(V), unpack(gated)))
+      local scores = redis.call('ZMSCORE', K.ready(V), unpack(gated))
+      enter_gates(V, K.ready(V), gated, gate_of_gated, scores)
     end
     entered = entered + #gated
-  until #gated == 0 or entered > MOST_ENTERED
-  return direct, #members - #gated
+    if #gated == 0 or entered > MOST_ENTERED then
+      return direct, #members - #gated
+    end
+    members = redis.call('ZRANGE', K.ready(V), 0, math.max(limit, PROMOTE_AT_LEAST) - 1)
+    gate_of = gates.of(members)
+  end
 end
 
 -- Return the domains of a gate that it allows now, at most `limit`. Nothing waits in a gate that is not its own (see
@@ -105,9 +97,10 @@ local function open_gates(V, opened)
     names[#names + 1] = name
   end
   table.sort(names)
-  local states = #names > 0 and gates.states(V, names) or {}
+  local states = gates.inside().states(V, names)
   for i, name in ipairs(names) do
-    list[i] = { name = name, state = states[i], key = K.at_gate(V, name), left = 0, granted = 0 }
+    list[i] = { name = name, state = states[i], key = K.at_gate(V, name), index = opened[name], left = 0,
+      granted = 0 }
   end
   return list
 end
@@ -139,7 +132,7 @@ end
 local function add_only(round, source)
   round.domains, round.o, round.only_key = source.domains, source.o, source.key
   for i = 1, #source.domains do
-    gates.paid[source.domains[i]] = source.gate
+    paid[source.domains[i]] = source.gate
   end
   if source.is_equal then
     add_claim(round, priority_of(source.first), #source.domains)
@@ -167,49 +160,47 @@ local function merge(round, sources)
   for _, source in ipairs(sources) do
     for i, domain in ipairs(source.domains) do
       local n = #round.domains + 1
-      round.domains[n], round.o[n], gates.paid[domain] = domain, source.o[i], source.gate
+      round.domains[n], round.o[n], paid[domain] = domain, source.o[i], source.gate
     end
     add_claim(round, priority_of(source.first), #source.domains)
   end
 end
 
--- Return a round of the domains that are next, at most `limit` of each gate and of those without one; nil if due ones
--- are to be served directly. `due`: the first members of `w` that are due.
-function gates.round(V, limit, due)
-  local opened, domains, gated, gate_of = {}, due, NONE, nil
-  if #due > 0 then
-    domains, gated, gate_of = split(due, opened)
-  end
-  if #due <= limit and not next(opened) and redis.call('EXISTS', K.ready(V)) == 0 then
-    return nil
-  end
-  ready_due(V, domains)
-  enter_due(V, gated, gate_of)
-  local direct, behind = ready_ones(V, limit, opened)
-  if not next(opened) then
-    return ready_round(V, direct)
-  end
-  local round, sources = round_of(false, {}, {}), {}
-  local before = #direct
+-- Return a round of the domains that are next, at most `limit` of each gate and of those without one, where the first
+-- ready members of a view have these gates. `opened`: gates that were found in `w`.
+function of_gates.of(V, limit, members, gate_of, opened)
+  opened = opened or {}
+  local direct, behind = ready_ones(V, limit, members, gate_of, opened)
+  local round, sources, before = round_of(false, {}, {}), {}, #direct
   add_source(sources, K.ready(V), direct, tags_of(V, K.ready(V), direct), nil)
-  round.behind, round.gates = behind + #direct - before, open_gates(V, opened)
+  round.behind, round.gates, round.gated = behind + #direct - before, open_gates(V, opened), of_gates
   for _, gate in ipairs(round.gates) do
-    local inside = allowed_ones(gate, limit)
-    add_source(sources, gate.key, inside, tags_of(V, gate.key, inside), gate)
+    local members_of_gate = allowed_ones(gate, limit)
+    add_source(sources, gate.key, members_of_gate, tags_of(V, gate.key, members_of_gate), gate)
   end
   merge(round, sources)
   return round
 end
 
+-- Return such a round after these due members of `w`, which have these gates, are ready or wait in their gates.
+function of_gates.after(V, limit, due, gate_of)
+  local opened = {}
+  local direct, gated, gate_of_gated = split(due, gate_of, opened, 'w')
+  ready_due(V, direct)
+  enter_due(V, gated, gate_of_gated)
+  local ready = redis.call('ZRANGE', K.ready(V), 0, limit - 1)
+  return of_gates.of(V, limit, ready, gates.of(ready), opened)
+end
+
 -- Return what both a domain, which has `allowed`, and its gate allow; 0: it keeps waiting in the gate.
-function gates.limit(domain, allowed)
-  local gate = gates.paid[domain]
+function of_gates.limit(domain, allowed)
+  local gate = paid[domain]
   return gate and gate.left < allowed and gate.left or allowed
 end
 
 -- Note grants to a domain: `account` uses the allowance of its gate, if it has one.
-function gates.pay(domain, amount)
-  local gate = gates.paid[domain]
+function of_gates.pay(domain, amount)
+  local gate = paid[domain]
   if gate then
     gate.left, gate.granted = gate.left - amount, gate.granted + amount
   end
@@ -226,7 +217,7 @@ local function apply(V, round, command, values, step)
   end
   local args_of = {}
   for i = step, #values, step do
-    local gate = gates.paid[values[i]]
+    local gate = paid[values[i]]
     local key = gate and gate.key or K.ready(V)
     local args = args_of[key] or {}
     local n = #args
@@ -239,30 +230,27 @@ end
 
 -- Put the gates of a round where they belong: in `r` if they allow more now, else in `w` until they do.
 local function place_gates(V, round)
-  local ready, waiting, open = {}, {}, {}
   for _, gate in ipairs(round.gates) do
     local first = redis.call('ZRANGE', gate.key, 0, 0, 'WITHSCORES')
     local allowed, later = allowance(gate.state, 1)
-    if not first[1] then
-      redis.call('SREM', K.gates(V), gate.name)
-      redis.call('ZREM', K.ready(V), gate.name)
-      redis.call('ZREM', K.waiting(V), gate.name)
-    elseif allowed > 0 then
-      ready[#ready + 1], ready[#ready + 2], open[#open + 1] = first[2], gate.name, gate.name
-      redis.call('ZREM', K.waiting(V), gate.name)
-    else
-      waiting[#waiting + 1], waiting[#waiting + 2], open[#open + 1] = int(later), gate.name, gate.name
+    local index = first[1] and (allowed > 0 and 'r' or 'w')
+    if index == 'r' then
+      redis.call('ZADD', K.ready(V), first[2], gate.name)
+    elseif index == 'w' then
+      redis.call('ZADD', K.waiting(V), int(later), gate.name)
+    end
+    if index ~= 'r' and gate.index ~= 'w' then
       redis.call('ZREM', K.ready(V), gate.name)
     end
-  end
-  if #ready > 0 then
-    redis.call('ZADD', K.ready(V), unpack(ready))
-  end
-  if #waiting > 0 then
-    redis.call('ZADD', K.waiting(V), unpack(waiting))
-  end
-  if #open > 0 then
-    redis.call('SADD', K.gates(V), unpack(open))
+    if index ~= 'w' and gate.index ~= 'r' then
+      redis.call('ZREM', K.waiting(V), gate.name)
+    end
+    if not index then
+      redis.call('SREM', K.gates(V), gate.name)
+    elseif not gate.index and redis.call('SADD', K.gates(V), gate.name) == 1 then
+      redis.call('ZADD', gate.key, '0', PADDING)  -- Its compact form is searched from end to end.
+      redis.call('ZREM', gate.key, PADDING)
+    end
   end
 end
 
@@ -277,7 +265,7 @@ local function account(round)
 end
 
 -- Put the domains of a round where they belong, and its gates. Return that there were any.
-function gates.finish(V, round)
+function of_gates.finish(V, round)
   account(round)
   apply(V, round, 'ZREM', round.gone, 1)
   apply(V, round, 'ZADD', round.ready, 2)
@@ -287,4 +275,9 @@ function gates.finish(V, round)
   place_gates(V, round)
   return true
 end
+
+function gates.rounds()
+  return of_gates
 end
+
+return of_gates

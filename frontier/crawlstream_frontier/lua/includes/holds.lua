@@ -53,8 +53,9 @@ local function parse_hold(token, packed)
   local since, flags, tag, V, domain = struct.unpack(HOLD, packed)
   local hold = { token = token, since = since, flags = flags, lot = lot_of(V, tag), domain = domain,
     packed = packed }
-  if gates then
-    gates.note_paid(hold)
+  local at = gates and string.find(domain, '=', 1, true)
+  if at then
+    gates.inside().note_used(hold, at)
   end
   return hold
 end
@@ -129,8 +130,8 @@ local function join_throttle(holds)
     end
     hold.state = states[n]
   end
-  if gates then
-    gates.join()
+  if gates and gates.used then
+    gates.inside().join()
   end
 end
 
@@ -239,7 +240,7 @@ local function put_back(hold, entry, priority, in_front, delay_ms)
   local lot = hold.lot
   local c, S, state = lot.c, lot.spider, crawl_of(lot.c).state
   if hold.located and gates then
-    gates.locate(hold.domain, hold.located)
+    gates.inside().changes().locate(hold.domain, hold.located)
   end
   if state ~= 'running' then
     count(c, state == 'expiring' and 'expired' or 'stopped', 1)

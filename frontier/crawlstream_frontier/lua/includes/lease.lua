@@ -38,102 +38,7 @@ local function top_of(V, domain, o)
   return lot.claim
 end
 
--- Create a round: candidates of one pass, best first. It has their source, `w` (due) or `r` (ready), their
--- domains, values of `o`, the sizes of groups with equal priority, and later the outcome of each.
-local function round_of(is_due, domains, o)
-  return { is_due = is_due, domains = domains, o = o, claims = {}, sizes = {}, ranks = {}, ready = {},
-    waiting = {}, gone = {}, left = {} }
-end
-
-local function add_claim(round, claim, size)
-  local n = #round.claims
-  if round.claims[n] == claim then
-    round.sizes[n] = round.sizes[n] + size
-  else
-    round.claims[n + 1], round.sizes[n + 1] = claim, size
-  end
-end
-
--- Return `o` of the domains that an index of V names; domains without an entry leave both lists.
-local function tags_of(V, index, domains)
-  local o = #domains > 0 and redis.call('HMGET', K.tags(spider_of(V)), unpack(domains)) or {}
-  for i = #domains, 1, -1 do
-    if not o[i] then
-      redis.call('ZREM', index, domains[i])
-      table.remove(domains, i)
-      table.remove(o, i)
-    end
-  end
-  return o
-end
-
--- Return a round of the due domains, in the order of their entries.
-local function due_round(V, due, o)
-  local tops, order, are_equal = {}, {}, true
-  for i = 1, #due do
-    tops[i], order[i] = top_of(V, due[i], o[i]), i
-    are_equal = are_equal and tops[i] == tops[1]
-  end
-  if not are_equal then
-    table.sort(order, function(a, b) return tops[a] > tops[b] end)
-  end
-  local round = round_of(true, {}, {})
-  for i, at in ipairs(order) do
-    round.domains[i], round.o[i] = due[at], o[at]
-    add_claim(round, tops[at], 1)
-  end
-  return round
-end
-
--- Make due domains ready.
-local function promote(V, due, o)
-  local args, ranks = {}, {}
-  for i = 1, #due do
-    local top = top_of(V, due[i], o[i])
-    ranks[top] = ranks[top] or rank(top)
-    args[2 * i - 1], args[2 * i] = ranks[top], due[i]
-  end
-  redis.call('ZADD', K.ready(V), unpack(args))
-  redis.call('ZREM', K.waiting(V), unpack(due))
-end
-
--- Return a round of the first ready domains. Scores are long numbers, expensive to read: if the first and the last
--- have one priority, all have.
-local function ready_round(V, domains)
-  local round = round_of(false, domains, tags_of(V, K.ready(V), domains))
-  local n = #domains
-  if n == 0 then
-    return round
-  end
-  local ends = redis.call('ZMSCORE', K.ready(V), domains[1], domains[n])
-  if priority_of(ends[1]) == priority_of(ends[2]) then
-    add_claim(round, priority_of(ends[1]), n)
-    return round
-  end
-  for _, score in ipairs(redis.call('ZMSCORE', K.ready(V), unpack(domains))) do
-    add_claim(round, priority_of(score), 1)
-  end
-  return round
-end
-
---- include: gate_rounds
-
--- Return the next domains to serve, at most `limit`, best claim first: due ones directly while no other is ready.
-local function candidates(V, limit)
-  local due = redis.call('ZRANGE', K.waiting(V), '-inf', int(now), 'BYSCORE', 'LIMIT', 0,
-    math.max(2 * limit, PROMOTE_AT_LEAST))
-  local gated = gates and gates.round(V, limit, due)
-  if gated then
-    return gated
-  end
-  local o = tags_of(V, K.waiting(V), due)
-  if #due > 0 and #due <= limit and redis.call('ZCARD', K.ready(V)) == 0 then
-    return due_round(V, due, o)
-  elseif #due > 0 then
-    promote(V, due, o)
-  end
-  return ready_round(V, redis.call('ZRANGE', K.ready(V), 0, limit - 1))
-end
+--- include: rounds
 
 -- Return true if another domain, the next of the round or of `r`, has a better claim than one whose claim changed.
 local function is_outranked(V, round, group, left, top)
@@ -253,7 +158,7 @@ local function serve(V, round, i, lot, limit)
     wait_until(round, domain, later)
     return 0
   end
-  allowed = round.gates and gates.limit(domain, allowed) or allowed
+  allowed = round.gated and round.gated.limit(domain, allowed) or allowed
   if allowed == 0 then
     return 0
   end
@@ -263,8 +168,8 @@ local function serve(V, round, i, lot, limit)
   later = now
   if granted > 0 then
     later = grant(state, granted, allowed - granted)
-    if round.gates then
-      gates.pay(domain, granted)
+    if round.gated then
+      round.gated.pay(domain, granted)
     end
     if is_by_group then
       -- If another group empties the domain, no other code would delete this state.
@@ -313,7 +218,7 @@ end
 local function serve_pass(V, want, limit)
   local round = candidates(V, limit)
   if #round.domains == 0 then
-    return 0, round.gates and gates.finish(V, round) or false
+    return 0, round.gated and round.gated.finish(V, round) or false
   end
   round.states = load_states(keys_of(V, round.domains))
   local is_gentle = join_rules(round.domains, round.states)
@@ -327,8 +232,8 @@ local function serve_pass(V, want, limit)
   if #round.left > 0 then
     leave(V, round.left)
   end
-  if round.gates then
-    return granted, gates.finish(V, round)
+  if round.gated then
+    return granted, round.gated.finish(V, round)
   end
   if #round.gone > 0 then
     redis.call('ZREM', round.is_due and K.waiting(V) or K.ready(V), unpack(round.gone))

@@ -150,7 +150,7 @@ async def crawl_machine(bench: Bench) -> Machine:
 
 BUGS = {
     "addresses have no rule": (
-        "ruled[i] = sub(names[i], 1, 2) == ADDRESSES and ADDRESSES or names[i]",
+        "ruled[i] = string.sub(names[i], 1, 2) == ADDRESSES and ADDRESSES or names[i]",
         "ruled[i] = names[i]",
     ),
     "where a domain was found is not kept": (
@@ -175,7 +175,7 @@ async def test_a_bug_is_found(bench: Bench, right: str, wrong: str) -> None:
 @pytest.mark.usefixtures("still")
 async def test_forgotten_addresses_cost_leases(bench: Bench) -> None:
     """Five of thirty are known at a time; the others are given back again, and none is lost."""
-    with planted("= 4000, 100000, 61", "= 4000, 5, 61"):
+    with planted("MOST_LOCATED = 100000", "MOST_LOCATED = 5"):
         machine = await crawl_machine(bench)
     assert machine.moved > 30
     assert await bench.redis.hlen(f"{KEYS.tag}located") == 5

@@ -60,7 +60,7 @@ redis.call('DEL', K.rules)
 redis.call('HSET', K.rules, DEFAULT_RULE, default)
 pad(K.rules)
 pad(K.states)
-local ruled, rules_of_gates = {}, 0
+local ruled, ruled_gates = {}, 0
 
 local function is_gate(name)
   return string.sub(name, 1, 1) == '='
@@ -73,7 +73,7 @@ for i = 1, #rules, 2 do
     changed[#changed + 1] = rules[i]
   end
   before[rules[i]] = nil
-  rules_of_gates = rules_of_gates + (is_gate(rules[i]) and 1 or 0)
+  ruled_gates = ruled_gates + (is_gate(rules[i]) and 1 or 0)
 end
 local is_default_new = before[DEFAULT_RULE] ~= default
 before[DEFAULT_RULE], before[PAD] = nil, nil
@@ -112,7 +112,7 @@ local function member_sizes()
     end
   end
   table.sort(sizes, function(a, b) return a > b end)
-  return ' =' .. table.concat(sizes, '.') .. '+' .. rules_of_gates .. (places ~= '' and '@' or '')
+  return ' =' .. table.concat(sizes, '.') .. '+' .. ruled_gates .. (places ~= '' and '@' or '')
 end
 
 -- Return the gate that the members of a former table have for a name.
@@ -164,7 +164,7 @@ local function copy_members()
     for _, V in ipairs(views_of(S)) do
       for _, gate in ipairs(redis.call('SMEMBERS', K.gates(V))) do
         if is_moved or is_changed[gate] then
-          gates.drain(V, gate)
+          gates.inside().changes().drain(V, gate)
         end
       end
     end

@@ -25,7 +25,7 @@ local function rebuild(S)
   for _, V in ipairs(views_of(S)) do
     redis.call('UNLINK', K.waiting(V), K.ready(V), K.parked(V))
     if gates then
-      gates.drop(V)
+      gates.inside().changes().drop(V)
     end
     redis.call('HDEL', K.revise, V)
     wake(V, 1000)

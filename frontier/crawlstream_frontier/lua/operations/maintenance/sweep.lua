@@ -52,7 +52,7 @@ local function leave_view(V, domains)
     rest = rest - redis.call('SREM', K.parked(V), unpack(domains))
   end
   if rest > 0 and gates then
-    gates.leave(V, domains)
+    gates.inside().changes().leave(V, domains)
   end
   forget_later(V, domains)
 end

@@ -131,7 +131,7 @@ local function forget_states()
     domains[i] = domain_of(keys[i])
   end
   local states = load_states(keys)
-  join_rules(gates and gates.ruled_by(domains) or domains, states, gates)
+  join_rules(gates and gates.inside().ruled_by(domains) or domains, states, gates)
   for i, key in ipairs(keys) do
     if spent_at(states[i]) <= now then
       redis.call('HDEL', K.states, key)
@@ -151,7 +151,7 @@ local function drop_view(S, V)
   if now - asked > REMEMBER_VIEW_MS then
     redis.call('UNLINK', K.waiting(V), K.ready(V), K.parked(V), K.asleep(V))
     if gates then
-      gates.drop(V)
+      gates.inside().changes().drop(V)
     end
     redis.call('HDEL', K.views(S), V)
   end
@@ -174,7 +174,7 @@ local function look_after(S)
   if not has_work then
     redis.call('DEL', K.tags(S), K.waiting(S))
     if gates then
-      gates.drop(S)
+      gates.inside().changes().drop(S)
     end
     redis.call('SREM', K.spiders, S)
   end

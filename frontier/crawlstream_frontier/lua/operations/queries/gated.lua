@@ -38,13 +38,13 @@ for i, name in ipairs(names) do
   if name == ADDRESSES then
     names[i] = fullest()
   end
-  found[i] = { name, gates and rules_known and gates.rule_text(name) or '', 0, 0, 0, 0 }
+  found[i] = { name, gates and rules_known and gates.inside().rule_text(name) or '', 0, 0, 0, 0 }
 end
 
 -- Add what a view has in its gates; views with common limits have common states.
 local known = {}
 local function add_view(V)
-  for i, state in ipairs(gates.states(V, names)) do
+  for i, state in ipairs(gates.inside().states(V, names)) do
     local sum = found[i]
     sum[6] = sum[6] + redis.call('ZCARD', K.at_gate(V, names[i]))
     if not known[state] then

@@ -35,9 +35,11 @@ if made_gentle then
 end
 
 -- The gate, the domains of the view that wait in it, and the time of its next request.
-local gate, in_gate, gate_at, gate_unreported, gate_concurrent = gates and gates.of({ domain })[1], 0, now, 0, 0
+local gate, in_gate, gate_at = gates and gates.of({ domain })[1], 0, now
+local gate_rule, gate_unreported, gate_concurrent = '', 0, 0
 if gate then
-  local gate_state = gates.states(view, { gate })[1]
+  gate_rule = gates.inside().rule_text(gate)
+  local gate_state = gates.inside().states(view, { gate })[1]
   for _, S in ipairs(redis.call('SMEMBERS', K.spiders)) do
     in_gate = in_gate + redis.call('ZCARD', K.at_gate(is_by_group and spider_of(view) == S and view or S, gate))
   end
@@ -84,5 +86,5 @@ local rule = rules_known and (redis.call('HGET', K.rules, domain)
   or redis.call('HGET', K.rules, DEFAULT_RULE)) or ''
 return cmsgpack.pack({ rule, unreported, concurrent, math.max(not_before - now, 0),
   math.max(next_at - now, 0), queues, scope ~= '' and view or '', mean, floor, gentle_spacing,
-  gate and { gate, gates.rule_text(gate), gate_unreported, gate_concurrent, math.max(gate_at - now, 0), in_gate } or {},
+  gate and { gate, gate_rule, gate_unreported, gate_concurrent, math.max(gate_at - now, 0), in_gate } or {},
   care_of(state) })

@@ -56,7 +56,7 @@ if gates and located ~= '' then
   if not gates.of({ site })[1] then
     redis.call('UNLINK', K.robots(site))
   end
-  gates.locate(site, located == '=' and '' or located)
+  gates.inside().changes().locate(site, located == '=' and '' or located)
 end
 local gate = gates and gates.of({ site })[1]
 
@@ -67,7 +67,7 @@ local function reserved()
   local keys = keys_of(V, { site })
   local states = load_states(keys)
   join_rules({ site }, states)
-  states[2] = gate and gates.states(V, { gate })[1] or nil
+  states[2] = gate and gates.inside().states(V, { gate })[1] or nil
   local at = now
   for _, state in ipairs(states) do
     local next_at = reservable(state, now + tonumber(ARGV[5]))
