@@ -27,9 +27,11 @@ from pipeline_service.formats.files import Crawl
 from pipeline_service.formats.warc import Warc
 
 _VERSION = "1.1.1"
-_WARC, _INDEX, _PAGES = "archive/data.warc.gz", "indexes/index.cdx.gz", "pages/pages.jsonl"
-_BLOCKS = "indexes/index.idx"
+_WARC, _PAGES = "archive/data-{}.warc.gz", "pages/pages.jsonl"
+_INDEX, _BLOCKS = "indexes/index.cdx.gz", "indexes/index.idx"
 _PACKAGE, _DIGEST = "datapackage.json", "datapackage-digest.json"
+_LARGEST_WARC = 1024 * 1024 * 1024
+"""Bytes after which another WARC file begins: players do not read ZIP entries of over 4 GB."""
 _MOST_READ = 1024 * 1024
 """Bytes of a page that are read for its title and its text."""
 _MOST_TEXT = 100_000
@@ -46,13 +48,14 @@ class Wacz:
     def __init__(self, file: BinaryIO, crawl: Crawl, columns: Sequence[Column]) -> None:
         self._file = file
         self._crawl = crawl
+        self._columns = columns
         self._folder = _folder_beside(file)
         self._parts = Path(self._folder.name)
         for name in (_WARC, _INDEX, _PAGES):
             (self._parts / name).parent.mkdir()
         self._index = CdxjIndex(self._parts)
-        self._warc_file = (self._parts / _WARC).open("wb")
-        self._warc = Warc(self._warc_file, crawl, columns, index=self._index)
+        self._warcs: list[str] = []
+        self._begin_warc()
         self._pages = (self._parts / _PAGES).open("wb")
         about = {"format": "json-pages-1.0", "id": "pages", "title": "All pages", "hasText": True}
         self._pages.write(jsontext.dumps(about) + b"\n")
@@ -61,11 +64,19 @@ class Wacz:
 
     def write(self, value: bytes, page: Delivered) -> None:
         """Add the records of a page, and the page to the list if people can look at it."""
+        if self._warc_file.tell() > _LARGEST_WARC:
+            self._warc_file.close()
+            self._begin_warc()
         self._warc.write(value, page)
         self._first = self._first or page
         self._latest = max(self._latest, page.timestamp)
         if page.status_code // 100 == 2 and is_html(page.mime, page.encoding, page.body):
             self._pages.write(jsontext.dumps(_listed(page)) + b"\n")
+
+    def _begin_warc(self) -> None:
+        self._warcs.append(_WARC.format(len(self._warcs)))
+        self._warc_file = (self._parts / self._warcs[-1]).open("wb")
+        self._warc = Warc(self._warc_file, self._crawl, self._columns, index=self._index)
 
     def close(self) -> None:
         """Write the ZIP file."""
@@ -77,8 +88,9 @@ class Wacz:
                 (self._parts / _BLOCKS).open("wb") as blocks,
             ):
                 self._index.write(data, blocks, Path(_INDEX).name)
+            names = [*self._warcs, _INDEX, _BLOCKS, _PAGES]
             with zipfile.ZipFile(self._file, "w") as archive:
-                resources = [self._add(archive, name) for name in (_WARC, _INDEX, _BLOCKS, _PAGES)]
+                resources = [self._add(archive, name) for name in names]
                 package = jsontext.dumps(self._package(resources), indent=True)
                 digest = {"path": _PACKAGE, "hash": _named(hashlib.sha256(package).hexdigest())}
                 archive.writestr(self._entry(_PACKAGE), package)
@@ -86,14 +98,15 @@ class Wacz:
 
     def _add(self, archive: zipfile.ZipFile, name: str) -> dict[str, object]:
         """Add a part; return its entry in the list of resources."""
-        path, size, digest = self._parts / name, 0, hashlib.sha256()
-        with path.open("rb") as part, archive.open(self._entry(name), "w", force_zip64=True) as out:
+        path, digest, entry = self._parts / name, hashlib.sha256(), self._entry(name)
+        # Known before, so that there is no field that players do not expect in front of the data.
+        entry.file_size = path.stat().st_size
+        with path.open("rb") as part, archive.open(entry, "w") as out:
             while data := part.read(_PART):
                 out.write(data)
                 digest.update(data)
-                size += len(data)
-        title = Path(name).name
-        return {"name": title, "path": name, "hash": _named(digest.hexdigest()), "bytes": size}
+        hashed = _named(digest.hexdigest())
+        return {"name": path.name, "path": name, "hash": hashed, "bytes": entry.file_size}
 
     def _entry(self, name: str) -> zipfile.ZipInfo:
         """Return the head of a part, with the time of the latest page: equal pages, equal files."""

@@ -37,7 +37,8 @@ def pages_of(which: str, content: bytes) -> Sequence[Page]:
         return [Page(row["id"], row["body"]) for row in rows]
     if which == "wacz":
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return pages_of("warc.gz", archive.read("archive/data.warc.gz"))
+            names = [name for name in archive.namelist() if name.startswith("archive/")]
+            return [page for name in names for page in pages_of("warc.gz", archive.read(name))]
     if which == "warc.gz":
         return list(_warc_pages(content))
     unpack: dict[str, Callable[[bytes], bytes]] = {

@@ -305,8 +305,9 @@ def test_a_wacz_has_an_index_of_its_warc_and_a_list_of_its_pages(
 ) -> None:
     """Each line leads to the record of its URL; digests and sizes are those of the parts.
 
-    Lines beyond the memory are sorted in files.
+    Lines beyond the memory are sorted in files, and a large archive has several WARC files.
     """
+    monkeypatch.setattr("pipeline_service.formats.wacz._LARGEST_WARC", 100_000)
     monkeypatch.setattr("pipeline_service.formats.cdxj._IN_MEMORY", 1000)
     path = tmp_path / "site.wacz"
     values = [record(n, response_url=f"http://127.0.0.7/{n * 7 % 400}") for n in range(400)]
@@ -317,6 +318,10 @@ def test_a_wacz_has_an_index_of_its_warc_and_a_list_of_its_pages(
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
         assert {each.compress_type for each in archive.infolist()} == {zipfile.ZIP_STORED}
+        # Players take the data to begin behind the name.
+        heads = [path.read_bytes()[each.header_offset :][26:30] for each in archive.infolist()]
+        assert {head[2:] for head in heads} == {b"\0\0"}
+    assert len([name for name in parts if name.startswith("archive/")]) > 2
     package = orjson.loads(parts["datapackage.json"])
     for one in package["resources"]:
         assert (len(parts[one["path"]]), sha256(parts[one["path"]])) == (one["bytes"], one["hash"])
@@ -335,7 +340,7 @@ def test_a_wacz_has_an_index_of_its_warc_and_a_list_of_its_pages(
         key, at, place = line.split(b" ", 2)
         told = orjson.loads(place)
         begin = int(told["offset"])
-        part = io.BytesIO(parts["archive/data.warc.gz"][begin : begin + int(told["length"])])
+        part = io.BytesIO(parts[f"archive/{told['filename']}"][begin : begin + int(told["length"])])
         (found,) = ArchiveIterator(part)
         assert found.rec_headers.get_header("WARC-Target-URI").encode() == told["url"].encode()
         assert found.rec_headers.get_header("WARC-Payload-Digest") == told["digest"]
