@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 from starlette.types import ASGIApp
 
 from crawlstream.boot.clients import kafka_of
+from crawlstream.boot.garbage import return_large_blocks
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.loopback import is_loopback
@@ -63,6 +64,7 @@ log = structlog.get_logger()
 async def run(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; raise ConfigError if the process cannot start."""
     configure(settings, "rest")
+    return_large_blocks()
     stop = Stop()
     tools = mcp_route_of(settings)
     listener = _listen(settings)

@@ -13,10 +13,27 @@ SCRAPE_BUGS = {
     ),
     "the bytes of a cancelled request are lost": Bug(
         module="rest_service.http.byte_budget",
-        right="            if not future.done():\n                if size",
-        wrong="            if True:\n                if size",
+        right="            else:\n                self._give_back(wish)\n",
+        wrong="            else:\n                pass\n",
         test="unit/rest/test_scrapes.py::cancelled",
-        red_by=("AssertionError", "InvalidStateError"),
+    ),
+    "a client takes all bytes": Bug(
+        module="rest_service.http.byte_budget",
+        right="        self._each = most // 2\n",
+        wrong="        self._each = most\n",
+        test="unit/rest/test_scrapes.py::so_many_bytes",
+    ),
+    "an answer that is not read occupies nothing": Bug(
+        module="rest_service.http.streaming",
+        right="        async with self._held:\n            await send(\n",
+        wrong="        await self._held.aclose()\n        if True:\n            await send(\n",
+        test="unit/rest/test_held_answers.py::held_until",
+    ),
+    "events gather for a client that does not read": Bug(
+        module="rest_service.http.streaming",
+        right="                await queue.join()\n",
+        wrong="",
+        test="unit/rest/test_held_answers.py::not_made_before",
     ),
     "the end of a scrape is not reported": Bug(
         module="rest_service.topics.flights",
@@ -56,8 +73,12 @@ SCRAPE_BUGS = {
     ),
     "the page of another application is shown": Bug(
         module="rest_service.v2.scrapes.scrape_routes",
-        right="    if not client.may_see(reply.crawl.appid):\n        raise _unknown()\n    return",
-        wrong="    return",
+        right=(
+            "    if not client.may_see(reply.crawl.appid):\n"
+            "        raise _unknown()\n"
+            "    async with"
+        ),
+        wrong="    async with",
         test="unit/rest/test_scrapes.py::another_application",
     ),
 }

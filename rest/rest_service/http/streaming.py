@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AsyncExitStack, aclosing
 
 from fastapi.responses import StreamingResponse
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from crawlstream.tasks import beside
 from crawlstream.wire import jsontext
@@ -19,6 +21,35 @@ MAX_STREAMS, MAX_STREAMS_EACH = 20, 10
 EVENTS = "text/event-stream"
 SILENCE_S = 15
 """Seconds after which a silent stream has a comment: proxies close connections that are silent."""
+_PIECE_BYTES = 64 * 1024
+"""Bytes that are passed to a connection at a time: each piece waits until its client reads."""
+
+
+class HeldAnswer(Response):
+    """A large answer, which gives back what it occupies when its client has read it."""
+
+    def __init__(self, answer: Response, held: AsyncExitStack) -> None:
+        super().__init__(answer.body, answer.status_code, media_type=answer.media_type)
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it in pieces, of which the connection keeps few."""
+        async with self._held:
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": self.status_code,
+                    "headers": self.raw_headers,
+                }
+            )
+            for piece in _pieces(bytes(self.body)):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _pieces(whole: bytes) -> Iterator[bytes]:
+    for start in range(0, len(whole), _PIECE_BYTES):
+        yield whole[start : start + _PIECE_BYTES]
 
 
 def event_of(value: object, *, id_: str = "", name: str = "") -> bytes:
@@ -62,7 +93,7 @@ class OpenStreams:
         )
 
     async def _live(self, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        queue: asyncio.Queue[bytes | None] = asyncio.Queue(100)
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         async with beside(_pump(events, queue)):
             silent_s = 0
             while not self._stopping.is_set():
@@ -77,15 +108,18 @@ class OpenStreams:
                 if chunk is None:
                     return
                 silent_s = 0
-                yield chunk
+                for piece in _pieces(chunk):
+                    yield piece
+                queue.task_done()
 
 
 async def _pump(events: AsyncGenerator[bytes, None], queue: asyncio.Queue[bytes | None]) -> None:
-    """Pass events on, and None at their end."""
+    """Pass events on, each when the client has read the one before, and None at their end."""
     try:
         async with aclosing(events):
             async for event in events:
                 await queue.put(event)
+                await queue.join()
     finally:
         if not (task := asyncio.current_task()) or not task.cancelling():
             await queue.put(None)

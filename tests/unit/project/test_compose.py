@@ -26,6 +26,12 @@ from crawlstream_chaos.processes import Program
 from crawlstream_cli.local.ports import free_block
 from crawlstream_cli.local.probes import redis_answers
 from crawlstream_cli.verbs import VERBS
+from crawlstream_extract.work import LIMITS
+from rest_service.http.gate import BODIES_BYTES
+from rest_service.http.idempotency import REMEMBERED_BYTES
+from rest_service.service import MAX_PAGES
+from rest_service.topics.replies import KEPT_BYTES
+from rest_service.v2.reading import PAGE_BYTES
 from support.variables import DOCKER, ROOT, load_yaml, variables
 
 COMPOSE = load_yaml(DOCKER / "compose.yaml")
@@ -84,6 +90,21 @@ def test_a_crawler_drains_before_its_container_is_full() -> None:
     """The kernel's limit lies well above the one at which a crawler makes room for another."""
     limit = int(SERVICES["crawler"]["mem_limit"].removesuffix("m"))
     assert limit >= 1.25 * Settings.model_fields["memory_limit_mb"].default
+
+
+def test_the_bounds_of_rest_fit_its_container() -> None:
+    """REST and its workers are never ended by the kernel, if each bound is reached at a time."""
+    bounds = (
+        *(BODIES_BYTES, REMEMBERED_BYTES, KEPT_BYTES, MAX_PAGES * PAGE_BYTES),
+        # The record of a page and its answer; test_scrape_memory measures it.
+        2 * Settings.model_fields["scrape_bytes"].default,
+        LIMITS.workers * LIMITS.memory_mb << 20,
+    )
+    process_and_fetched = (80 + 100) << 20
+    limit = int(SERVICES["rest"]["mem_limit"].removesuffix("m"))
+    assert process_and_fetched + sum(bounds) < 0.95 * (limit << 20)
+    chart = load_yaml(DOCKER / "helm" / "crawlstream" / "values.yaml")
+    assert chart["rest"]["resources"]["limits"]["memory"] == f"{limit}Mi"
 
 
 def test_containers_have_no_rights() -> None:

@@ -175,38 +175,47 @@ def replace_expiry(one: Flight, seconds: int) -> Flight:
 
 
 async def test_pages_in_work_have_so_many_bytes_at_a_time() -> None:
-    """Others wait in order of arrival; a page larger than all has all of them."""
+    """Others wait in order of arrival, but not for a client that has its half.
+
+    A page larger than half has half of them.
+    """
     budget = ByteBudget(100, patience_s=0.05)
-    async with budget.of(60):
-        async with budget.of(40):
+    async with budget.of("a", 40):
+        async with budget.of("b", 50), budget.of("c", 10):
             assert budget.left == 0
             with pytest.raises(RequestRefused) as refused:
-                async with budget.of(1):
+                async with budget.of("c", 1):
                     pass
             assert refused.value.status == 503
-        order = list[int]()
+        order = list[str]()
 
-        async def take(size: int) -> None:
-            async with budget.of(size):
-                order.append(size)
+        async def take(client: str, size: int) -> None:
+            async with budget.of(client, size):
+                order.append(f"{client} {size}")
+                await asyncio.sleep(0.01)
 
-        waiting = [asyncio.create_task(take(size)) for size in (1000, 10)]
-        await asyncio.sleep(0.01)
-        assert not order
+        wishes = [("a", 1000), ("a", 20), ("b", 30), ("c", 40), ("c", 5)]
+        waiting = [asyncio.create_task(take(*wish)) for wish in wishes]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert order == ["b 30"]
     await asyncio.gather(*waiting)
-    assert order == [1000, 10]
+    assert order[1:3] == ["a 1000", "c 40"]
     assert budget.left == 100
 
 
 async def test_bytes_of_a_cancelled_request_are_free_again() -> None:
-    """While it waits, and while it works."""
+    """While it waits, and when it has just got them."""
     budget = ByteBudget(10)
-    async with budget.of(10):
-        waiting = asyncio.create_task(budget.of(5).__aenter__())
+    async with budget.of("a", 5):
+        waiting = [asyncio.create_task(budget.of("a", 5).__aenter__()) for _ in range(2)]
         await asyncio.sleep(0)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
+        waiting[0].cancel()
+        await asyncio.wait(waiting[:1])
+        assert budget.left == 5
+    waiting[1].cancel()
+    await asyncio.wait(waiting)
+    assert all(task.cancelled() for task in waiting)
     assert budget.left == 10
 
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import time
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 from crawlstream.bus.record_reader import WantedRecord
@@ -25,26 +26,38 @@ _TEXTS = frozenset({"markdown", "text", "html", "links", "metadata"})
 
 
 async def scraped(
-    service: Service, client: Client, reply: PageReply, shape: PageShape
+    service: Service,
+    client: Client,
+    reply: PageReply,
+    shape: PageShape,
+    *,
+    held: AsyncExitStack,
 ) -> dict[str, Any]:
-    """Return the data of an answer; RequestRefused (503) if too many are made at the same time."""
+    """Return the data of an answer; RequestRefused (503) if too many are made at the same time.
+
+    ``held`` gets what the answer occupies: close it when the client has read the answer.
+    """
     told = {"id": reply.uuid, "state": "failed" if reply.reason else "done"}
     if reply.reason or reply.place is None:
         return {**told, "reason": reply.reason, "attempts": reply.attempts, "url": reply.url}
     size = (reply.body_size or 0) * 4 // 3 + _ENVELOPE_BYTES
-    async with service.places.of(client.name), service.scrape_bytes.of(size):
-        started = time.monotonic()
-        record = await _record(service, reply, reply.place)
-        read_ms = _ms_since(started)
-        if record is None:
-            return {**told, **_without_record(reply, reply.place)}
-        page = await _decoded(record)
-        if page is None:
-            return {**told, **_without_record(reply, reply.place, problem="unreadable")}
-        started = time.monotonic()
-        made = await extracted(service.extraction, page, _wanted(shape))
-        timings = {"site": page.latency_ms, "read": read_ms, "extract": _ms_since(started)}
-        return {**told, **_with_page(page, record, made, shape), "timings_ms": timings}
+    await held.enter_async_context(service.places.of(client.name))
+    await held.enter_async_context(service.scrape_bytes.of(client.name, size))
+    started = time.monotonic()
+    record = await _record(service, reply, reply.place)
+    read_ms = _ms_since(started)
+    if record is None:
+        return {**told, **_without_record(reply, reply.place)}
+    page = await _decoded(record)
+    if page is None:
+        return {**told, **_without_record(reply, reply.place, problem="unreadable")}
+    # Its value, as large as the page, is not needed while others are extracted.
+    place = record.partition, record.offset
+    del record
+    started = time.monotonic()
+    made = await extracted(service.extraction, page, _wanted(shape))
+    timings = {"site": page.latency_ms, "read": read_ms, "extract": _ms_since(started)}
+    return {**told, **_with_page(page, place, made, shape), "timings_ms": timings}
 
 
 async def _record(service: Service, reply: PageReply, place: RecordPlace) -> Record | None:
@@ -67,7 +80,7 @@ def _wanted(shape: PageShape) -> FormatsWanted:
 
 
 def _with_page(
-    page: Delivered, record: Record, made: Extracted, shape: PageShape
+    page: Delivered, place: tuple[int, int], made: Extracted, shape: PageShape
 ) -> dict[str, Any]:
     metadata = made.formats.get("metadata") or {}
     formats: dict[str, Any] = {
@@ -88,8 +101,8 @@ def _with_page(
             "title": metadata.get("title"),
             "lang": metadata.get("lang"),
             "id": page.id,
-            "partition": record.partition,
-            "offset": record.offset,
+            "partition": place[0],
+            "offset": place[1],
             "body_size": page.body_size,
             "body_ref": page.body_ref,
         },

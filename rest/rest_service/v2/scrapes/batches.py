@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Request, Response
@@ -129,8 +129,9 @@ async def _events(
     """Yield the batch, pages that were there already, and those that come."""
     yield event_of(batch.value, name="batch", id_="0")
     for reply, shape in batch.recents:
-        if data := await data_of(service, client, reply, shape):
-            yield event_of({**data, "source": "recent"}, name="page")
+        async with AsyncExitStack() as held:
+            if data := await data_of(service, client, reply, shape, held=held):
+                yield event_of({**data, "source": "recent"}, name="page")
     ids = [flight.id for flight in batch.flights]
     pages = events_of_batch(service, client, ids, batch.shapes.__getitem__)
     async with aclosing(pages):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 from crawlstream.errors import Unavailable
@@ -40,15 +40,19 @@ async def events_of_one(
     if reply and reply.is_result:
         seen = {"id": reply.uuid, "status_code": reply.status_code, "mime": reply.mime}
         yield event_of(seen, name="fetched")
-    data = await data_of(service, client, reply, shape) if reply else None
-    SCRAPES.labels(data["state"] if data else "late").inc()
-    late = {"id": flight.id, "state": "in_flight"}
-    yield event_of(data, name="done") if data else event_of(late, name="late")
+    async with AsyncExitStack() as held:
+        data = await data_of(service, client, reply, shape, held=held) if reply else None
+        SCRAPES.labels(data["state"] if data else "late").inc()
+        late = {"id": flight.id, "state": "in_flight"}
+        yield event_of(data, name="done") if data else event_of(late, name="late")
 
 
-async def events_of_recent(data: dict[str, Any]) -> AsyncGenerator[bytes, None]:
+async def events_of_recent(
+    data: dict[str, Any], held: AsyncExitStack
+) -> AsyncGenerator[bytes, None]:
     """Yield ``done`` of a page that was there already."""
-    yield event_of(data, name="done")
+    async with held:
+        yield event_of(data, name="done")
 
 
 async def events_of_batch(
@@ -69,13 +73,14 @@ async def events_of_batch(
             if reply is None or not client.may_see(reply.crawl.appid):
                 late.append(ids[number])
                 continue
-            data = await data_of(service, client, reply, shape_of(number))
-            if data is None:
-                late.append(ids[number])
-                continue
-            SCRAPES.labels(data["state"]).inc()
-            seen |= 1 << number
-            yield event_of(data, name="page", id_=f"{seen:x}")
+            async with AsyncExitStack() as held:
+                data = await data_of(service, client, reply, shape_of(number), held=held)
+                if data is None:
+                    late.append(ids[number])
+                    continue
+                SCRAPES.labels(data["state"]).inc()
+                seen |= 1 << number
+                yield event_of(data, name="page", id_=f"{seen:x}")
     yield event_of({"pages": seen.bit_count(), "late": late}, name="end", id_=f"{seen:x}")
 
 
@@ -94,13 +99,21 @@ async def _arrivals(service: Service, ids: Sequence[str], seen: int) -> AsyncGen
 
 
 async def data_of(
-    service: Service, client: Client, reply: PageReply, shape: PageShape
+    service: Service,
+    client: Client,
+    reply: PageReply,
+    shape: PageShape,
+    *,
+    held: AsyncExitStack,
 ) -> dict[str, Any] | None:
     """Return the data of an answer; None: this process is too busy, or Kafka does not answer."""
     for tried in range(_TRIES):
         await asyncio.sleep(_BETWEEN_S if tried else 0)
         try:
-            return await scraped(service, client, reply, shape)
+            async with AsyncExitStack() as own:
+                data = await scraped(service, client, reply, shape, held=own)
+                held.push_async_exit(own.pop_all())
+                return data
         except (RequestRefused, Unavailable):
             continue
     return None

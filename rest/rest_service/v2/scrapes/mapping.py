@@ -161,7 +161,8 @@ class SiteMapping:
                 self._problem(url, f"status {reply.status_code}")
             return None
         size = reply.body_size or 0
-        async with self._service.places.of(self._client.name), self._service.scrape_bytes.of(size):
+        name = self._client.name
+        async with self._service.places.of(name), self._service.scrape_bytes.of(name, size):
             page = await self._page(reply)
             if page is None:
                 self._problem(url, "gone_from_kafka")

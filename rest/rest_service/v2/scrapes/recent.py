@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AsyncExitStack
 from typing import Any
 
 from crawlstream.errors import Unavailable
@@ -25,11 +26,11 @@ def recent_reply(plan: ScrapePlan, service: Service) -> PageReply | None:
 
 
 async def recent_page(
-    order: ScrapeOrder, service: Service, client: Client
+    order: ScrapeOrder, service: Service, client: Client, *, held: AsyncExitStack
 ) -> dict[str, Any] | None:
     """Return the data of an answer with a recent page; None: it has to be fetched.
 
-    RequestRefused, InvalidRequest.
+    ``held`` gets what the answer occupies. RequestRefused, InvalidRequest.
     """
     if not order.max_age:
         return None
@@ -38,11 +39,13 @@ async def recent_page(
     if reply is None:
         return None
     try:
-        data = await scraped(service, client, reply, order.shape)
+        async with AsyncExitStack() as own:
+            data = await scraped(service, client, reply, order.shape, held=own)
+            if "timings_ms" not in data or data["age_s"] > order.max_age:
+                # Kafka has deleted the record, or the page was old when its reply came.
+                return None
+            held.push_async_exit(own.pop_all())
     except (RequestRefused, Unavailable):
-        return None
-    if "timings_ms" not in data or data["age_s"] > order.max_age:
-        # Kafka has deleted the record, or the page was old when its reply came.
         return None
     del data["timings_ms"]["site"]
     return {**data, "source": "recent"}

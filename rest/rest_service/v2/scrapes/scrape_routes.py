@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -16,7 +16,7 @@ from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
 from rest_service.http.openapi import also_events, later
 from rest_service.http.parameters import StrictRoute
-from rest_service.http.streaming import EVENTS
+from rest_service.http.streaming import EVENTS, HeldAnswer
 from rest_service.metrics import SCRAPE_SECONDS, SCRAPES, WAITING
 from rest_service.service import Service, TheClient, TheService
 from rest_service.topics.flights import Flight
@@ -51,11 +51,25 @@ async def scrape(
     if EVENTS in request.headers.get("accept", ""):
         return await _stream(order, service, client)
     started = time.monotonic()
-    with _counted():
-        if recent := await recent_page(order, service, client):
-            recent["timings_ms"]["total"] = _ms_since(started)
-            return _done(recent, outcome="recent")
-        flight = await begin(order, service, client)
+    async with AsyncExitStack() as held:
+        with _counted():
+            if recent := await recent_page(order, service, client, held=held):
+                recent["timings_ms"]["total"] = _ms_since(started)
+                return _done(recent, held.pop_all(), outcome="recent")
+            flight = await begin(order, service, client)
+        return await _answer_of(flight, order, service, client, started=started, held=held)
+
+
+async def _answer_of(
+    flight: Flight,
+    order: ScrapeOrder,
+    service: Service,
+    client: TheClient,
+    *,
+    started: float,
+    held: AsyncExitStack,
+) -> Response:
+    """Return the page of a scrape, or where it will be if it does not come in time."""
     door_ms = _ms_since(started)
     with WAITING.track_inprogress():
         left_s = order.wait - (time.monotonic() - started)
@@ -63,14 +77,14 @@ async def scrape(
     if reply is None:
         return _later(flight.id, flight)
     try:
-        data = await scraped(service, client, reply, order.shape)
+        data = await scraped(service, client, reply, order.shape, held=held)
     except (RequestRefused, Unavailable):
         # The page is there, and can be fetched by its id when there is time for it.
         return _later(flight.id, flight)
     timings = data.setdefault("timings_ms", {})
     timings |= {"door": door_ms, "total": _ms_since(started)}
     SCRAPE_SECONDS.observe(max(0, timings["total"] - (timings.get("site") or 0)) / 1000)
-    return _done(data)
+    return _done(data, held.pop_all())
 
 
 async def _stream(order: ScrapeOrder, service: Service, client: TheClient) -> Response:
@@ -78,9 +92,10 @@ async def _stream(order: ScrapeOrder, service: Service, client: TheClient) -> Re
     order = order.model_copy(update={"wait": 0})
     with _counted():
         service.streams.check_room(client)
-        if recent := await recent_page(order, service, client):
-            SCRAPES.labels("recent").inc()
-            return service.streams.events(client, events_of_recent(recent))
+        async with AsyncExitStack() as held:
+            if recent := await recent_page(order, service, client, held=held):
+                SCRAPES.labels("recent").inc()
+                return service.streams.events(client, events_of_recent(recent, held.pop_all()))
         flight = await begin(order, service, client)
     return service.streams.events(client, events_of_one(service, client, flight, order.shape))
 
@@ -106,7 +121,8 @@ async def page_of(
         return _later(id, service.flights.get(id))
     if not client.may_see(reply.crawl.appid):
         raise _unknown()
-    return _done(await scraped(service, client, reply, shape))
+    async with AsyncExitStack() as held:
+        return _done(await scraped(service, client, reply, shape, held=held), held.pop_all())
 
 
 @router.delete("/scrape/{id}", summary="Give up a scrape")
@@ -149,9 +165,10 @@ def _later(id_: str, flight: Flight | None) -> Response:
     return answer
 
 
-def _done(data: dict[str, Any], *, outcome: str = "") -> Response:
+def _done(data: dict[str, Any], held: AsyncExitStack, *, outcome: str = "") -> Response:
+    """Answer with a page, which is ``held`` until its client has read it."""
     SCRAPES.labels(outcome or data["state"]).inc()
-    return success(data)
+    return HeldAnswer(success(data), held)
 
 
 @contextmanager

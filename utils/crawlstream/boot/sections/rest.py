@@ -37,10 +37,10 @@ class RestSettings(Section):
     scrape_share: float = Field(0.5, validation_alias=new("SCRAPE_SHARE"), ge=0.05, le=1)
     """Part of a site's rate limit that scrapes may use while pages of crawls wait for the site."""
     scrape_bytes: int = Field(
-        128 * 1024 * 1024, validation_alias=new("SCRAPE_BYTES"), ge=1024 * 1024
+        64 * 1024 * 1024, validation_alias=new("SCRAPE_BYTES"), ge=1024 * 1024
     )
-    """Bytes of the records of scraped pages that REST processes at a time; it uses some four times
-    as much memory. Further ones wait."""
+    """Bytes of the records of scraped pages that REST keeps at a time, until clients have read
+    their answers; half of them for one client. It uses twice as much memory. Further ones wait."""
     mcp: Literal["off", "read", "submit"] = Field("off", validation_alias=new("MCP"))
     """Tools for language models at ``/mcp``: ``read`` without those that change crawls, ``submit``
     with all. Each caller can still do only what its API key permits. Needs the extra ``mcp``."""
