@@ -291,7 +291,7 @@ def _check_stages(pipeline: Pipeline, where: str) -> None:
         key = "memory_mb" if pipeline.worker_count else "workers"
         raise ConfigError(
             f"{where}.{key}: the stage {hostile} runs only in worker processes whose memory is"
-            f" limited, because a small file may need gigabytes: remove {key} = 0"
+            f" limited, because some pages take gigabytes or minutes: remove {key} = 0"
         )
     if pipeline.expect and not pipeline.stage:
         raise ConfigError(f"{where}.expect: there is no stage that makes fields")

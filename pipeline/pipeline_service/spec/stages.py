@@ -12,10 +12,12 @@ from crawlstream.errors import ConfigError
 from crawlstream.wire import jsontext
 from pipeline_service.spec.made import MADE
 from pipeline_service.spec.text_stages import (
+    RESILIPARSE,
     read_codes,
     read_document,
     read_language,
     read_minhash,
+    read_text,
 )
 from pipeline_service.spec.where import Where
 
@@ -78,7 +80,7 @@ class StageSpec:
     @property
     def must_be_contained(self) -> bool:
         """Return whether a page may cost it more than a process has: it runs in limits only."""
-        return self.kind == "document"
+        return self.kind == "document" or self.options.get("engine") == RESILIPARSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +155,6 @@ def _where(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
 def _none(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
     _known(options, (), where)
     return {}
-
-
-def _text(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
-    _known(options, ("format", "fast"), where)
-    if options.get("format", "txt") not in ("txt", "markdown"):
-        raise ConfigError(f'{where}.format: expected "txt" or "markdown"')
-    _flag(options, "fast", where)
-    return {"format": "txt", "fast": False} | options
 
 
 def _markdown(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
@@ -243,7 +237,7 @@ def _json_schema(file: Path, where: str) -> Mapping[str, Any]:
 _OPTIONS: Mapping[str, Callable[[dict[str, Any], str, Path], Mapping[str, Any]]] = {
     "where": _where,
     "page": _none,
-    "text": _text,
+    "text": read_text,
     "markdown": _markdown,
     "document": read_document,
     "language": read_language,

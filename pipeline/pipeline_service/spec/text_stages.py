@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from crawlstream.errors import ConfigError
-from pipeline_service.spec.quantities import known, text, whole
+from pipeline_service.spec.quantities import flag, known, one_of, text, whole
 
 Readers = Mapping[str, tuple[Any, Callable[[Any, str], Any]]]
 """By the name of an option: its default, and the function that reads a value."""
+TRAFILATURA, RESILIPARSE = "trafilatura", "resiliparse"
+"""Engines of the stage ``text``."""
 _MINHASH_VERSION = "1"
 """Changed with the values that ``crawlstream_extract.minhash`` makes of a text."""
 _BANDS = (8, 16, 32)
@@ -25,6 +27,20 @@ def read_options(options: Mapping[str, Any], readers: Readers, where: str) -> Ma
         name: read(options[name], f"{where}.{name}") if name in options else default
         for name, (default, read) in readers.items()
     }
+
+
+def read_text(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
+    """Options of the stage ``text``; two of them are of one engine only."""
+    made = read_options(options, _TEXT, where)
+    if made["engine"] == RESILIPARSE and (others := {"format", "fast"}.intersection(options)):
+        raise ConfigError(f"{where}.{min(others)}: the engine {RESILIPARSE} has no such option")
+    return made
+
+
+def _format(value: Any, where: str) -> str:
+    if value not in ("txt", "markdown"):
+        raise ConfigError(f'{where}: expected "txt" or "markdown"')
+    return str(value)
 
 
 def read_language(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
@@ -67,6 +83,11 @@ def _share(value: Any, where: str) -> float:
     return float(value)
 
 
+_TEXT: Readers = {
+    "format": ("txt", _format),
+    "fast": (False, flag),
+    "engine": (TRAFILATURA, one_of((TRAFILATURA, RESILIPARSE))),
+}
 _LANGUAGE: Readers = {"languages": ([], read_codes), "least": (0.5, _share), "of": ("", text)}
 _MINHASH: Readers = {"words": (3, whole(1, 10)), "bands": (16, _bands), "of": ("", text)}
 _DOCUMENT: Readers = {

@@ -163,13 +163,35 @@ def test_no_page_is_too_strange_for_the_stages(body: bytes, encoding: str | None
     assert len(first) == 1
 
 
-def test_the_main_text_is_without_the_menu() -> None:
-    """By trafilatura."""
+@pytest.mark.parametrize("engine", ["trafilatura", "resiliparse"])
+def test_either_engine_leaves_out_the_menu(engine: str) -> None:
+    """Null where there is no text, or no page."""
     text = " ".join(["The lamp gives light to the whole room, and it is made of brass."] * 5)
     body = f"<html><body><nav>Home Imprint</nav><article><p>{text}</p></article></body></html>"
-    (row,) = rows(pipeline(use("text")), body.encode())
-    assert "made of brass" in row["text"]
-    assert "Imprint" not in row["text"]
+    described = pipeline(stage(f'use = "text"\nengine = "{engine}"'))
+    (row,) = rows(described, body.encode())
+    assert row["text"] == text
+    for empty in (b"", b"<p>", b"<script>x</script>"):
+        assert rows(described, empty)[0]["text"] is None
+    assert rows(described, b"%PDF", encoding="binary")[0]["text"] is None
+
+
+@given(st.binary(max_size=300), st.sampled_from(["utf-8", "utf-16", "binary", "nonsense", None]))
+def test_resiliparse_reads_any_bytes(body: bytes, encoding: str | None) -> None:
+    """Makes the same text each time."""
+    described = pipeline(stage('use = "text"\nengine = "resiliparse"'))
+    first, second = (rows(described, body, encoding=encoding) for _ in range(2))
+    assert first == second
+
+
+def test_resiliparse_runs_in_worker_processes_only() -> None:
+    """Some pages take it minutes: a pipeline without workers, or their memory limit, is refused."""
+    text = stage('use = "text"\nengine = "resiliparse"')
+    for key in ("workers", "memory_mb"):
+        with pytest.raises(ConfigError, match=rf"pipeline.a.{key}: the stage text runs only in"):
+            pipeline(text, more=f"{key} = 0")
+    assert pipeline(text).worker_count == 1
+    assert pipeline(use("text"), more="workers = 0").worker_count == 0
 
 
 def test_signatures_tell_what_pages_say() -> None:
@@ -381,6 +403,14 @@ def test_values_become_those_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (use("python:x"), r"stage\[1\].use: expected one of"),
         (stage('use = "page"\nx = 1'), r"stage\[1\]: unknown key 'x'; it takes none"),
         (stage('use = "text"\nformat = "pdf"'), 'format: expected "txt" or "markdown"'),
+        (
+            stage('use = "text"\nengine = "lynx"'),
+            "engine: expected one of trafilatura, resiliparse",
+        ),
+        (
+            stage('use = "text"\nengine = "resiliparse"\nfast = true'),
+            "fast: the engine resiliparse has no such option",
+        ),
         (stage('use = "signature"\nsimhash = 1'), "simhash: expected true or false"),
         (stage('use = "fields"'), "expected keep, drop or rename"),
         (stage('use = "fields"\nkeep = "x"'), "keep: expected a list of names"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from operator import eq
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import crawlstream_extract
 from crawlstream.errors import ConfigError
 from crawlstream.wire.delivered import decode
 from crawlstream_extract.language import UNKNOWN, LanguageModel
@@ -277,3 +279,38 @@ def test_options_of_minhash_are_checked(option: str, told: str) -> None:
     """When the file is read."""
     with pytest.raises(ConfigError, match=told):
         pipeline(stage(f'use = "minhash"\n{option}'))
+
+
+class Missing:
+    """Finder of modules for an installation without a package."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """Raise ModuleNotFoundError for the package, as Python does."""
+        if name == self._package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+@pytest.mark.parametrize(
+    ("options", "package", "module"),
+    [
+        ('use = "text"\nengine = "resiliparse"', "resiliparse", ""),
+        ('use = "document"', "pypdfium2", "pdf"),
+        ('use = "language"', "py3langid", "language"),
+        ('use = "minhash"', "rensa", "minhash"),
+    ],
+)
+def test_a_package_that_is_missing_is_named(
+    options: str, package: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a record is read, with the command that installs it."""
+    for name in [each for each in sys.modules if each.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Missing(package), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, f"crawlstream_extract.{module}", raising=False)
+    monkeypatch.delattr(crawlstream_extract, module or "none", raising=False)
+    told = rf"the stage \w+ needs {package} of the extra \[extract\]: install it with"
+    with pytest.raises(ConfigError, match=told):
+        Chain(pipeline(stage(options)).plan)
