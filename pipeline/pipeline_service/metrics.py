@@ -147,6 +147,17 @@ CHANGES_STALLED_SECONDS = Gauge(
     "Time since this process last published changes of pages, or found none to publish.",
     ["pipeline"],
 )
+WEBHOOK_CHANGES = Counter(
+    "crawlstream_webhook_changes",
+    "Number of changes by outcome at the webhook of a memory: `sent`, `failed` (an attempt that is"
+    " repeated), `undelivered` (not taken for 24 hours, or too many waited).",
+    ["pipeline", "outcome"],
+)
+WEBHOOK_OLDEST_SECONDS = Gauge(
+    "crawlstream_webhook_oldest_seconds",
+    "Time for which the oldest change has waited for the webhook of a memory; 0 if none waits.",
+    ["pipeline"],
+)
 _OF_LAST_RUN = (ITEMS, SCORE, FIELD_PRESENT, FIELD_VALID)
 
 

@@ -23,6 +23,7 @@ from crawlstream.boot.log import configure
 from crawlstream.boot.redis.refusals import refuse
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
+from crawlstream.boot.signed_post import SignedPost
 from crawlstream.boot.startup import until_ready
 from crawlstream.bus.access.rights import Rights, check_rights
 from crawlstream.bus.connect import Kafka
@@ -38,12 +39,14 @@ from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.store.store import StoreUnavailable
 from crawlstream.tasks import beside, end
+from crawlstream.wire.cloud_events import CONTENT_TYPE
 from crawlstream_frontier.opening.identity import check_early
 from crawlstream_frontier.opening.servers import open_frontiers
 from pipeline_service.ending import Goals
 from pipeline_service.flow import Flow, Proof
 from pipeline_service.memory.change_publisher import ChangePublisher
 from pipeline_service.memory.visitor import Visitor
+from pipeline_service.memory.webhook_sender import WebhookSender
 from pipeline_service.metrics import LAG_RECORDS
 from pipeline_service.records.undelivered import UndeliveredPublisher
 from pipeline_service.run_reporter import RunReporter
@@ -53,6 +56,7 @@ from pipeline_service.sink_factory import (
     open_kept,
     open_sink,
     open_visits,
+    open_webhook,
     prove,
 )
 from pipeline_service.sinks.files.segments import Spool
@@ -158,7 +162,10 @@ async def _work(
             heartbeat = await _join(redis, settings, flows)
             goals = await _goals(settings, flows, kafka, stop) if until_end else None
             visitors = [_visitor(settings, one.pipeline, sink) for one in memories]
-            publishers = [*_publishers(settings, memories, sink)]
+            publishers: Sequence[ChangePublisher | WebhookSender] = [
+                *_publishers(settings, memories, sink),
+                *_senders(settings, memories, sink),
+            ]
             helpers = [
                 heartbeat.run(),
                 *(_observe(settings, flow, kafka=kafka, sink=sink) for flow in whole),
@@ -253,6 +260,16 @@ def _publishers(
         if pipeline.sink.changes:
             store = open_changes(pipeline, pipeline.sink)
             yield ChangePublisher(pipeline.name, store, sink, topics=settings.topics)
+
+
+def _senders(settings: Settings, memories: Sequence[Flow], sink: Sink) -> Iterator[WebhookSender]:
+    """Yield the senders of memories whose changes go to a webhook."""
+    for pipeline in (flow.pipeline for flow in memories):
+        assert isinstance(pipeline.sink, PagesSink)
+        if (changes := pipeline.sink.changes) and changes.webhook:
+            store = open_webhook(pipeline, pipeline.sink)
+            post = SignedPost(changes.webhook, changes.secret, settings, content_type=CONTENT_TYPE)
+            yield WebhookSender(pipeline, store, post, sink=sink, topics=settings.topics)
 
 
 async def _begin(kafka: Kafka, pipeline: Pipeline, topics: Topics, partition: int) -> int | None:

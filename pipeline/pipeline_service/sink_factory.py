@@ -23,6 +23,8 @@ from pipeline_service.memory.sql.change_store import ChangeStore
 from pipeline_service.memory.sql.change_texts import ChangeTexts
 from pipeline_service.memory.sql.effect import MemoryEffect
 from pipeline_service.memory.sql.visits import VisitStore
+from pipeline_service.memory.sql.webhook_queue import WebhookQueue
+from pipeline_service.memory.sql.webhook_store import WebhookStore
 from pipeline_service.records.rows import Shape
 from pipeline_service.sinks.files.files_sink import FilesSink
 from pipeline_service.sinks.files.segments import Spool
@@ -173,6 +175,14 @@ def open_changes(pipeline: Pipeline, sink: PagesSink) -> ChangeStore:
     return ChangeStore(database, memory, ChangeOutbox(sink.table, pipeline.name), pipeline)
 
 
+def open_webhook(pipeline: Pipeline, sink: PagesSink) -> WebhookStore:
+    """The changes that a webhook has not taken, by a connection of its own; ConfigError."""
+    database = _database(sink, f"crawlstream {pipeline.name} webhook")
+    effect = _memory(pipeline, sink)
+    memory = SqlStore(database, effect, pipeline=pipeline.name, edition=pipeline.edition)
+    return WebhookStore(database, memory, WebhookQueue(sink.table), pipeline)
+
+
 def _memory(pipeline: Pipeline, sink: PagesSink) -> MemoryEffect:
     """Return the effect by which a reader of failures updates the memory of the same visits."""
     name = pipeline.name.removesuffix(OF_FAILURES)
@@ -180,7 +190,8 @@ def _memory(pipeline: Pipeline, sink: PagesSink) -> MemoryEffect:
     outbox = None
     if sink.changes:
         texts = ChangeTexts(sink.table) if sink.changes.has_diff else None
-        outbox = ChangeOutbox(sink.table, name, texts=texts)
+        webhook = WebhookQueue(sink.table) if sink.changes.webhook else None
+        outbox = ChangeOutbox(sink.table, name, texts=texts, webhook=webhook)
     return MemoryEffect(pipeline.name, sink, pipeline.visits or Visits(), notes, outbox=outbox)
 
 

@@ -79,6 +79,18 @@ VISIT_BUGS = {
         wrong="            learnt.repeats.add(row.key)\n        if ",
         test="integration/pipeline/test_page_changes.py::event_once and sqlite",
     ),
+    "a change is sent to a webhook before an older one of its page": Bug(
+        module="pipeline_service.memory.sql.webhook_queue",
+        right="older.page = waiting.page and older.at < waiting.at",
+        wrong="1 = 0",
+        test="integration/pipeline/test_page_changes.py::in_their_order and sqlite",
+    ),
+    "a webhook may be anywhere": Bug(
+        module="crawlstream.boot.signed_post",
+        right="found = self._guard.vet(await _resolved(host, port), port)",
+        wrong="found = await _resolved(host, port)",
+        test="integration/pipeline/test_page_changes.py::nothing_internal",
+    ),
     "a diff begins with a text that another process has replaced": Bug(
         module="pipeline_service.memory.sql.change_texts",
         right="if any(pair is not None and pair not in self._diffs for pair in pairs):",

@@ -19,6 +19,10 @@ class Receiver:
     """Number of messages that are refused first."""
     refusal: str = "302 Found"
     """The status of these, of the web."""
+    refused: str = ""
+    """Webhooks whose bodies have this text are refused; empty: none."""
+    is_silent: bool = False
+    """True: a webhook is read, and not answered."""
     tried: int = 0
     messages: list[Any] = field(default_factory=list)
     """Webhooks as (headers, body), mail as the text of the message."""
@@ -44,7 +48,9 @@ async def web_receiver() -> AsyncIterator[Receiver]:
         headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
         kept = {"request": head[0]} | dict(line.split(": ", 1) for line in head[1:] if line)
         body = await reader.readexactly(int(headers["content-length"]))
-        if receiver.takes():
+        if receiver.is_silent:
+            await reader.read()
+        elif receiver.takes() and not (receiver.refused and receiver.refused in body.decode()):
             receiver.messages.append((kept, body))
             writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
         else:

@@ -28,6 +28,7 @@ from pipeline_service.formats.files import make_writer
 from pipeline_service.process import load_pipeline
 from pipeline_service.records import undelivered_records as wire
 from pipeline_service.records.judging import Undeliverable, Wanted, judge
+from pipeline_service.records.undelivered import WEBHOOK
 from pipeline_service.sink_factory import crawl_of, make_maker, open_rows, open_store, place_of
 from pipeline_service.sinks.files.repeats import short
 from pipeline_service.sinks.files.segments import folder_of, written
@@ -126,6 +127,9 @@ async def _replay(settings: Settings, pipeline: Pipeline, chosen: Sequence[Undel
 
 async def _replay_one(settings: Settings, each: Undelivered, staging: Staging) -> bool:
     """Return whether it is stored, or not wanted; says which."""
+    if each.rejection.reason == WEBHOOK:
+        print_line(f"{_id(each)}: a change for the webhook is not sent again; `show` prints it")
+        return False
     record = _record_of(each)
     batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
     (judged,) = judge(staging.pipeline, batch)

@@ -59,6 +59,8 @@ class ChangeEvent(NamedTuple):
 
     key: str
     """Key of its record, which no other change has."""
+    page: str
+    """Key of its page."""
     at: float
     """Time of the response that shows the change, in epoch seconds."""
     value: str
@@ -109,7 +111,7 @@ def event_of(memory: str, step: LearntStep, more: Mapping[str, Any]) -> ChangeEv
         "server_time": int(time.time()),
     }
     key = f"{memory}:{seen.key}:{round(seen.at * 1e6)}"
-    return ChangeEvent(key, seen.at, jsontext.dumps(told).decode())
+    return ChangeEvent(key, seen.key, seen.at, jsontext.dumps(told).decode())
 
 
 def diff_field(diff: TextDiff | None) -> Mapping[str, Any]:

@@ -7,15 +7,18 @@ sends them again, under the same key.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out, OutOfRange, RecordTooLarge
 from crawlstream.model.event import Rejection, Undelivered
+from crawlstream.wire import jsontext
 from pipeline_service.records import undelivered_records
 from pipeline_service.records.judging import Judged, Undeliverable
 from pipeline_service.spec.config import Pipeline
 
 OUT_OF_RANGE = "out_of_range"
+WEBHOOK = "webhook"
 
 
 class UndeliveredPublisher:
@@ -81,6 +84,23 @@ class UndeliveredPublisher:
             self._pipeline.name, self._pipeline.edition, rejection, stage=stage, id=page_id
         )
         return Out(self._topic, undelivered_records.encode(told), told.name.encode())
+
+
+def unsent_change(pipeline: Pipeline, topic: str, value: str, why: str) -> Out:
+    """Return the record of an event that a webhook has not taken, whole and with the reason.
+
+    It is named by the place of the result that shows the change.
+    """
+    event: Any = jsontext.loads(value.encode())
+    rejection = Rejection(
+        reason=WEBHOOK,
+        errors=[f"$: {why}"],
+        raw=value.encode(),
+        **event["result"],
+        timestamp_ms=1_000 * event["server_time"],
+    )
+    told = Undelivered(pipeline.name, pipeline.edition, rejection, id=event["id"])
+    return Out(topic, undelivered_records.encode(told), told.name.encode())
 
 
 def _emptied(rejection: Rejection) -> Rejection:

@@ -12,25 +12,48 @@ from typing import Any
 
 import orjson
 import pytest
+import structlog
 
+from crawlstream.boot import signed_post
 from crawlstream.boot.liveness import Liveness
+from crawlstream.boot.settings import load_settings
+from crawlstream.boot.signed_post import SignedPost
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.factory import make_sink
+from crawlstream.bus.protocols import Sink
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.keys import Topics
+from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.stores.postgres import RunningPostgres
+from pipeline_service.commands import second_chances
 from pipeline_service.memory.line_diff import LineDiff, diff_lines
 from pipeline_service.memory.seen import key_of
-from pipeline_service.memory.sql import change_outbox, change_store, change_texts
+from pipeline_service.memory.sql import (
+    change_outbox,
+    change_store,
+    change_texts,
+    webhook_queue,
+    webhook_store,
+)
 from pipeline_service.memory.sql.change_store import ChangeStore
+from pipeline_service.memory.sql.memory_client import MemoryClient
+from pipeline_service.memory.webhook_sender import WebhookSender
+from pipeline_service.records import undelivered_records
 from pipeline_service.records.judging import judge
-from pipeline_service.sink_factory import open_changes
+from pipeline_service.sink_factory import open_changes, open_webhook
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.memory import PagesSink
-from pipeline_service.staging import opened
+from pipeline_service.staging import Staging, opened
+from support.bus.values import values_of
 from support.pipelines import writer
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import select
+from support.receivers import Receiver, web_receiver
 from support.waiting import WaitUntil
 
 BEGAN = 1_795_251_154.0
 URL = "http://example.com/a"
+SIGNED_BY = "a-secret-of-some-length"
 
 
 class Ground:
@@ -39,13 +62,14 @@ class Ground:
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
         self.folder = folder
-        self.diff = "none"
-        self._stores: list[ChangeStore] = []
+        self.more = ""
+        """Further keys of ``changes``."""
+        self._stores: list[MemoryClient] = []
 
     @property
     def pipeline(self) -> Pipeline:
         """Its pipeline, named ``p``."""
-        told = f'signature = "body", changes = {{events = true, diff = "{self.diff}"}}'
+        told = f'signature = "body", changes = {{events = true{self.more}}}'
         sink = f'kind = "pages", url = "{self.url}", {told}'
         more = 'where = {appid = ["app"]}\nworkers = 0\nstage = [{use = "markdown"}]'
         return writer.pipeline(sink, more)
@@ -65,8 +89,26 @@ class Ground:
         """The changes, as another process has them."""
         pipeline = self.pipeline
         assert isinstance(pipeline.sink, PagesSink)
-        self._stores.append(open_changes(pipeline, pipeline.sink))
-        return self._stores[-1]
+        store = open_changes(pipeline, pipeline.sink)
+        self._stores.append(store)
+        return store
+
+    def sender(
+        self, sink: Sink, *, allows: str = "127.0.0.0/8", prefix: str = "demo"
+    ) -> WebhookSender:
+        """The sender of its webhook, in a process whose settings allow networks."""
+        pipeline = self.pipeline
+        assert isinstance(pipeline.sink, PagesSink)
+        assert pipeline.sink.changes
+        settings = load_settings(CRAWLSTREAM_NOTIFY_NETWORKS=allows, KAFKA_TOPIC_PREFIX=prefix)
+        changes, store = pipeline.sink.changes, open_webhook(pipeline, pipeline.sink)
+        post = SignedPost(changes.webhook, changes.secret, settings)
+        self._stores.append(store)
+        return WebhookSender(pipeline, store, post, sink=sink, topics=settings.topics)
+
+    def unsent(self) -> list[Any]:
+        """Return the rows that wait for the webhook."""
+        return select(self.url, "select key, tries, why from memory_unsent order by at, key")
 
     def waiting(self) -> list[Any]:
         """The events that wait to be published."""
@@ -77,6 +119,11 @@ class Ground:
         """Let go of the database."""
         for store in self._stores:
             store.close()
+
+
+def hook(receiver: Receiver) -> str:
+    """Keys of ``changes`` for a receiver."""
+    return f', webhook = "http://127.0.0.1:{receiver.port}/", secret = "{SIGNED_BY}"'
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -138,7 +185,7 @@ async def test_diffs_of_a_page_follow_each_other(ground: Ground) -> None:
     """
     await ground.learn(page(1, 0, b"<p>one"))
     assert "diff" not in ground.waiting()[0]
-    ground.diff = "lines"
+    ground.more = ', diff = "lines"'
     await ground.learn(page(2, 1, b"<p>one"))
     text = "".join(f"<p>{n}" for n in range(10))
     await ground.learn(
@@ -163,7 +210,7 @@ async def test_a_diff_that_another_process_has_overtaken_is_made_again(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While one compares, another publishes a change in between: both diffs follow each other."""
-    ground.diff = "lines"
+    ground.more = ', diff = "lines"'
     await ground.learn(page(1, 0, b"<p>one"))
     compared = []
 
@@ -179,6 +226,87 @@ async def test_a_diff_that_another_process_has_overtaken_is_made_again(
     texts = [each["diff"] and each["diff"]["text"] for each in ground.waiting()]
     head = "@@ -1,1 +1,1 @@\n"
     assert texts == [None, f"{head}-one\n+two\n", f"{head}-two\n+three\n"]
+
+
+async def test_a_webhook_gets_the_changes_of_a_page_in_their_order(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change that is refused, or not answered, delays those of its page and no others.
+
+    It is sent again until it is taken.
+    """
+    monkeypatch.setattr(webhook_store, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(signed_post, "TIMEOUT_S", 0.3)
+    async with web_receiver() as receiver:
+        ground.more = hook(receiver)
+        sender = ground.sender(make_sink(Kafka(["127.0.0.1:1"])))
+        one, other = URL, URL + "/other"
+        await ground.learn(page(1, 0, url=one), page(2, 1, b"two", url=one))
+        await ground.learn(page(3, 2, url=other), page(4, 3, b"two", url=other), partition=1)
+        receiver.refused, receiver.refusal = f'"{one}"', "400 Never"
+        for _ in range(4):
+            assert not await sender.step()
+        assert [each["data"]["url"] for each in receiver.told()] == [other, other]
+        assert [(each["tries"], each["why"]) for each in ground.unsent()] == [
+            (4, "answered with status 400"),
+            (0, ""),
+        ]
+        receiver.refused, receiver.is_silent = "", True
+        await sender.drain()
+        assert ground.unsent()[0]["why"] == "no answer within 0.3 s"
+        receiver.is_silent = False
+        while not await sender.step():
+            pass
+    assert ground.unsent() == []
+    told = [each["data"] for each in receiver.told()[2:]]
+    assert [(each["url"], each["change"]) for each in told] == [(one, "new"), (one, "changed")]
+    waiting = ground.waiting()
+    assert [each["data"] in waiting for each in receiver.told()] == [True] * 4
+
+
+@pytest.mark.parametrize("ground", ["sqlite"], indirect=True)
+async def test_nothing_internal_is_sent_to_and_old_changes_are_given_up(
+    ground: Ground,
+    kafka_server: RunningServer,
+    fresh_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """After a day a change is on the topic of undelivered records, whole and with the reason.
+
+    So are the oldest where too many wait. The secret is in no log.
+    """
+    monkeypatch.setattr(webhook_store, "_FIRST_PAUSE_S", 0.0)
+    hosts, topics = f"127.0.0.1:{kafka_server.port}", Topics(fresh_name)
+    kafka = Kafka([hosts])
+    await ensure_topics(kafka, topics)
+    async with web_receiver() as receiver, make_sink(kafka) as sink:
+        ground.more = hook(receiver)
+        sender = ground.sender(sink, allows="", prefix=fresh_name)
+        await ground.learn(page(1, 0), page(2, 1, b"two"), page(3, 2, b"three"))
+        with structlog.testing.capture_logs() as logs:
+            assert not await sender.step()
+            monkeypatch.setattr(webhook_queue, "MOST_WAITING", 2)
+            await sender.step()
+            select(ground.url, "update memory_unsent set since = '2020-01-01T00:00:00.000000Z'")
+            await sender.step()
+        assert await sender.step()
+        assert receiver.tried == 0
+    assert SIGNED_BY not in str(logs)
+    values = values_of(hosts, topics.undelivered)
+    told = sorted(map(undelivered_records.decode, values), key=lambda each: each.name)
+    assert [each.rejection.raw for each in told] == [
+        orjson.dumps(event) for event in ground.waiting()
+    ]
+    assert {(each.pipeline, each.rejection.reason) for each in told} == {("p", "webhook")}
+    why = "127.0.0.1 is not a public address; CRAWLSTREAM_NOTIFY_NETWORKS allows internal addresses"
+    assert [each.rejection.errors for each in told] == [
+        [f"$: too many changes waited; {why}"],
+        *[["$: not taken in time; there was no attempt"]] * 2,
+    ]
+    staging = Staging(ground.pipeline)
+    assert not await second_chances._replay_one(load_settings(), told[0], staging)
+    assert "is not sent again" in capsys.readouterr().out
 
 
 async def test_one_process_publishes_and_another_takes_over(

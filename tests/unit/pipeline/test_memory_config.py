@@ -48,6 +48,20 @@ def test_changes_are_events_where_that_is_said() -> None:
     assert bare.digest != compared.digest
 
 
+def test_a_secret_is_shown_nowhere() -> None:
+    """Neither it nor the URL that may have one; processes agree on the URL, not on the secret."""
+    hook = 'webhook = "https://x.example/token", secret = "{}"'
+    first, second = (
+        one(SINK.replace("}", f", changes = {{events = true, {hook.format(secret)}}}}}"))
+        for secret in ("0123456789abcdef", "fedcba9876543210")
+    )
+    assert first.digest == second.digest
+    assert isinstance(first.sink, PagesSink)
+    for text in (repr(first), repr(first.sink.changes)):
+        assert "0123" not in text
+        assert "token" not in text
+
+
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
@@ -56,6 +70,23 @@ def test_changes_are_events_where_that_is_said() -> None:
         ("changes = {event = true}", r"sink.changes: .*event"),
         ('changes = {events = "yes"}', r"sink.changes.events: expected true or false"),
         ('changes = {events = false, diff = "lines"}', r"sink.changes.diff needs events = true"),
+        (
+            'changes = {events = true, secret = "x"}',
+            r"changes.secret signs what is sent",
+        ),
+        ("changes = {events = true, webhook = 1}", r"sink.changes.webhook: expected text"),
+        (
+            'changes = {events = true, webhook = "ftp://x.example/", secret = "0123456789abcdef"}',
+            r"sink.changes.webhook: must be https://host or http://host",
+        ),
+        (
+            'changes = {events = true, webhook = "https://me@x.example/"}',
+            r"sink.changes.webhook: must be a URL without credentials",
+        ),
+        (
+            'changes = {events = true, webhook = "https://x.example/", secret = "short"}',
+            r"sink.changes.secret: a webhook needs a secret of at least 16 characters",
+        ),
         ('changes = {events = true, diff = "words"}', r'sink.changes.diff: expected "lines" or'),
         (
             'changes = {events = true, diff = "lines"}',

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from crawlstream.boot import signed_post
 from crawlstream.boot.sections.notify import NOTICES
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
@@ -15,7 +16,6 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import RunDelivered
 from crawlstream.model.recurring.schedule import ScheduleEvent
 from crawlstream.wire import events, jsontext
-from redis_monitor.notify import webhook
 from redis_monitor.notify.channel import NotDelivered
 from redis_monitor.notify.mail import Mail
 from redis_monitor.notify.notice import Notice, encode_notice
@@ -110,7 +110,7 @@ async def test_nothing_internal_is_posted_to(host: str) -> None:
 
 async def test_redirects_and_silence_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A receiver that leads elsewhere, says nothing, or speaks no HTTP has taken nothing."""
-    monkeypatch.setattr(webhook, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(signed_post, "TIMEOUT_S", 0.5)
 
     async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

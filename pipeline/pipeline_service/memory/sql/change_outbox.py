@@ -8,7 +8,6 @@ process that dies in between publishes the same bytes again, under the same key.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import repeat
 from typing import Any
 
@@ -16,7 +15,8 @@ from crawlstream.plugins.sinks import SinkUnavailable
 from pipeline_service.formats.columns import ColumnType
 from pipeline_service.memory.page_changes import ChangeEvent, LearntStep, diff_field, event_of
 from pipeline_service.memory.sql.change_texts import ChangeTexts
-from pipeline_service.sinks.sql.database import Database, Transaction, quoted
+from pipeline_service.memory.sql.webhook_queue import WebhookQueue
+from pipeline_service.sinks.sql.database import Database, Transaction, as_time, quoted
 
 MOST_WAITING = 100_000
 """Maximum number of events that wait; then the memory learns nothing until some are published."""
@@ -26,11 +26,20 @@ _SUFFIX = "_outbox"
 class ChangeOutbox:
     """The events of one memory; every call is part of a transaction."""
 
-    def __init__(self, table: str, memory: str, *, texts: ChangeTexts | None = None) -> None:
+    def __init__(
+        self,
+        table: str,
+        memory: str,
+        *,
+        texts: ChangeTexts | None = None,
+        webhook: WebhookQueue | None = None,
+    ) -> None:
         """``table`` is that of the memory, ``memory`` the name of its pipeline.
 
-        ``texts``: what events have diffs of; None: they have none.
+        ``texts``: what events have diffs of; None: they have none. ``webhook``: where they wait
+        for a webhook, too.
         """
+        self._webhook = webhook
         self.texts = texts
         self._memory = memory
         self._name = quoted(table + _SUFFIX)
@@ -44,6 +53,8 @@ class ChangeOutbox:
         )
         if self.texts is not None:
             self.texts.prepare(database, transaction)
+        if self._webhook is not None:
+            self._webhook.prepare(database, transaction)
 
     def learn(self, transaction: Transaction, steps: Sequence[LearntStep]) -> None:
         """Have the changes among steps published, whose pages are locked; errors as in `add`.
@@ -56,6 +67,8 @@ class ChangeOutbox:
         found = [event_of(self._memory, *each) for each in zip(steps, fields, strict=False)]
         if events := [event for event in found if event is not None]:
             self.add(transaction, events)
+            if self._webhook is not None:
+                self._webhook.add(transaction, events)
 
     def add(self, transaction: Transaction, events: Sequence[ChangeEvent]) -> None:
         """Have events published. SinkUnavailable: too many wait; nothing is learnt then."""
@@ -72,7 +85,7 @@ class ChangeOutbox:
             transaction.execute(
                 f"insert into {self._name} (key, at, value) values (%s, %s, %s)"
                 " on conflict (at, key) do nothing",
-                (event.key, datetime.fromtimestamp(event.at, UTC), event.value),
+                (event.key, as_time(event.at), event.value),
             )
 
     def oldest(self, transaction: Transaction, most: int) -> Sequence[tuple[str, str]]:

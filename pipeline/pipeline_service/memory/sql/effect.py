@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from datetime import UTC, datetime
 from itertools import chain
 from operator import itemgetter
 from typing import Any, cast
@@ -23,7 +22,15 @@ from pipeline_service.memory.seen import Listed, Seen
 from pipeline_service.memory.sql.change_outbox import ChangeOutbox
 from pipeline_service.memory.sql.lastmod_trust import PROBES, LastmodTrust
 from pipeline_service.metrics import note_learnt
-from pipeline_service.sinks.sql.database import Database, Transaction, Tuple, batches, quoted
+from pipeline_service.sinks.sql.database import (
+    Database,
+    Transaction,
+    Tuple,
+    as_time,
+    batches,
+    quoted,
+    seconds_of,
+)
 from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.table import TableEffect
 from pipeline_service.spec.memory import PagesSink, Visits
@@ -279,19 +286,6 @@ def pages_of(rows: Iterable[Tuple], columns: Iterable[str] = KINDS) -> Iterator[
         told["is_liar"] = bool(told["is_liar"])
         own = {name: told[name] for name in _PLAIN if name in told}
         yield KnownPage(key=told["id"], experience=Experience(**late), **own)
-
-
-def as_time(seconds: float | None) -> datetime | None:
-    """Epoch seconds as columns hold a time."""
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-
-def seconds_of(value: datetime | str | None) -> float | None:
-    """Epoch seconds of what a column holds."""
-    if value is None:
-        return None
-    at = datetime.fromisoformat(value) if isinstance(value, str) else value
-    return at.timestamp()
 
 
 def marks_of(keys: Sequence[object]) -> str:

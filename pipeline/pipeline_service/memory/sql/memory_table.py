@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline_service.memory.known_page import KnownPage
-from pipeline_service.memory.sql.effect import KINDS, as_time, listed, pages_of
-from pipeline_service.sinks.sql.database import Transaction, quoted
+from pipeline_service.memory.sql.effect import KINDS, listed, pages_of
+from pipeline_service.sinks.sql.database import Transaction, as_time, quoted
 from pipeline_service.spec.rule import Paced, freshness, paced
 
 _SAMPLE = 1_000

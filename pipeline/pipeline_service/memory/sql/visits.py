@@ -18,15 +18,13 @@ from pipeline_service.memory.known_page import KnownPage
 from pipeline_service.memory.sql.effect import (
     BASE,
     STATE,
-    as_time,
     kinds_of,
     marks_of,
-    seconds_of,
 )
 from pipeline_service.memory.sql.lastmod_trust import LastmodTrust
 from pipeline_service.memory.sql.memory_client import MemoryClient
 from pipeline_service.memory.sql.memory_table import MemoryTable
-from pipeline_service.sinks.sql.database import Database, Transaction, batches
+from pipeline_service.sinks.sql.database import Database, Transaction, as_time, batches, seconds_of
 from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.store import SqlStore
 from pipeline_service.spec.config import Pipeline

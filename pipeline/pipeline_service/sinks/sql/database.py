@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Protocol
 
@@ -89,3 +90,16 @@ def batches(keys: Sequence[str]) -> Iterator[list[str]]:
     rest = iter(keys)
     while some := list(islice(rest, _AT_ONCE)):
         yield some
+
+
+def as_time(seconds: float | None) -> datetime | None:
+    """Epoch seconds as columns hold a time."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def seconds_of(value: datetime | str | None) -> float | None:
+    """Epoch seconds of what a column holds."""
+    if value is None:
+        return None
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return at.timestamp()

@@ -11,8 +11,9 @@ from pydantic_settings import NoDecode
 from crawlstream.boot.sections.crawling import Networks
 from crawlstream.boot.sections.section import Section, check_url, new, parts
 
+LEAST_SECRET = 16
+"""Characters of a secret that signs requests."""
 NOTICES = ("finished", "stopped", "expired", "problems", "quality", "undelivered", "skipped")
-_LEAST_SECRET = 16
 
 
 def _kinds(value: object) -> object:
@@ -36,7 +37,8 @@ class NotifySettings(Section):
     )
     """Secret that signs the requests, at least 16 characters; required for a webhook."""
     notify_networks: Networks = Field((), validation_alias=new("NOTIFY_NETWORKS"))
-    """Internal address ranges (CIDR, comma-separated) that the webhook may be in."""
+    """Internal address ranges (CIDR, comma-separated) that webhooks may be in: this one, and those
+    of memories of pages."""
     notify_mail_to: _Texts = Field((), validation_alias=new("NOTIFY_MAIL_TO"))
     """Mail addresses, comma-separated, that notifications are sent to; default: none."""
     notify_mail_from: str = Field("crawlstream@localhost", validation_alias=new("NOTIFY_MAIL_FROM"))
@@ -60,10 +62,10 @@ class NotifySettings(Section):
             url = check_url("CRAWLSTREAM_NOTIFY_WEBHOOK", self.notify_webhook, ("http", "https"))
             if url.username:
                 raise ValueError("CRAWLSTREAM_NOTIFY_WEBHOOK: must be a URL without credentials")
-            if not secret or len(secret.get_secret_value()) < _LEAST_SECRET:
+            if not secret or len(secret.get_secret_value()) < LEAST_SECRET:
                 raise ValueError(
                     "CRAWLSTREAM_NOTIFY_WEBHOOK_SECRET: a webhook needs a secret of at least"
-                    f" {_LEAST_SECRET} characters; `openssl rand -hex 16` generates one"
+                    f" {LEAST_SECRET} characters; `openssl rand -hex 16` generates one"
                 )
         smtp = self.notify_smtp.get_secret_value()
         check_url("CRAWLSTREAM_NOTIFY_SMTP", smtp, ("smtp", "smtps"))
