@@ -33,7 +33,6 @@ from crawlstream.model.process import Process
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.plugins import Context
 from crawlstream.stats.heartbeat import Heartbeat
-from crawlstream.stats.rule_history import note_changes
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
@@ -43,6 +42,7 @@ from crawlstream_frontier.opening.servers import open_frontiers, shelf_of
 from crawlstream_frontier.opening.startup_check import agree_later, check_frontiers
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
+from crawlstream_frontier.rule_history import note_changes
 from redis_monitor.actions.counter_history import CounterHistory
 from redis_monitor.cluster_metrics import ClusterMetrics
 from redis_monitor.ledger_audit import LedgerAudit

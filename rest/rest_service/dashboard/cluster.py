@@ -18,9 +18,9 @@ from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.model.words.quantities import size
 from crawlstream.stats.domains import OTHERS, read_domains
-from crawlstream.stats.rule_history import read_changes
 from crawlstream.stats.wishes import Wish, wish
 from crawlstream_frontier.egress.purse_report import purse_json
+from crawlstream_frontier.rule_history import read_changes
 from crawlstream_frontier.scrapes.scrape_names import is_scrapes
 from rest_service.dashboard.domain_rows import DomainRow, Waits
 from rest_service.dashboard.listing import Listing, ordered

@@ -18,10 +18,10 @@ from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleTable, site_of
 from crawlstream.model.url import fold_host
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living_in
-from crawlstream.stats.rule_history import note_author
 from crawlstream.stats.wishes import Wish, wish
 from crawlstream.wire import views
 from crawlstream_frontier.partitions.family_decisions import FORGET, WHY_NOT, decide, guard_report
+from crawlstream_frontier.rule_history import note_author
 from crawlstream_frontier.waste.persons import check_family
 from crawlstream_frontier.worker.person_store import OK
 from rest_service.http.access import Client

@@ -21,11 +21,11 @@ from crawlstream.stats import domains as domains_module
 from crawlstream.stats.complaints import note_complaint
 from crawlstream.stats.domains import DomainTally, read_counts, read_domains
 from crawlstream.stats.heartbeat import Heartbeat, Work, living
-from crawlstream.stats.rule_history import note_author, note_changes, read_changes
 from crawlstream.stats.tally import Tally
 from crawlstream.stats.traffic import FAMILY, KINDS, Traffic, read_past, read_total
 from crawlstream.stats.windows import LIFETIME, MINUTE, QUARTER, WINDOWS_S, grain_for
 from crawlstream_cli.common.absent import absence
+from crawlstream_frontier.rule_history import note_author, note_changes, read_changes
 from redis_monitor.actions.counter_history import CounterHistory
 from support.waiting import WaitUntil
 

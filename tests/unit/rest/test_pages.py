@@ -24,7 +24,7 @@ from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.model.words.condition import badge
 from crawlstream.model.words.quantities import size
-from crawlstream.stats.rule_history import KnownChange, RuleChange
+from crawlstream_frontier.rule_history import KnownChange, RuleChange
 from rest_service.dashboard import (
     cluster,
     crawls,

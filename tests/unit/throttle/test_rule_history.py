@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
-from crawlstream.stats.rule_history import RuleChange, changes_between
+from crawlstream_frontier.rule_history import RuleChange, changes_between
 
 SLOW, QUICK = ThrottleRule(hits=1, window_s=1), ThrottleRule(hits=5, window_s=1)
 
