@@ -30,7 +30,8 @@ LASTS_S = 1500.0
 SLOW_S, SLOWER = (600.0, 900.0), 4.0
 """When the site is slower, and by how much."""
 RULE = ThrottleRule(hits=30, window_s=1, concurrency=8)
-SEEDS = (1, 2)
+SEEDS = (1, 2, 3, 4)
+"""At a slow site the ratios of single ones are from 1.05 to 1.14."""
 ANSWER = SiteReaction(Reaction.ANSWER)
 
 
@@ -166,7 +167,7 @@ if __name__ == "__main__":
         measure=measure,
         lines={
             "p95_gentle_1": Line(floor=1.10, goal=1.05, unit=ratio),
-            "p95_gentle_1_slow": Line(floor=1.15, goal=1.05, unit=ratio),
+            "p95_gentle_1_slow": Line(floor=1.10, goal=1.05, unit=ratio),
         },
         repetitions=1,
     ).main()

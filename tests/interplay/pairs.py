@@ -14,6 +14,9 @@ from interplay.story import Feature
 NO_SENSE: Mapping[frozenset[str], str] = {
     frozenset({"schedule", "not_before"}): "a schedule has times of its own, and refuses the field",
     frozenset({"remember", "forget"}): "they say the opposite",
+    frozenset({"remember", "domain_max_bytes"}): "nothing enters any more once it is spent",
+    frozenset({"domain_max_bytes", "replay"}): "which pages enter depends on the order",
+    frozenset({"domain_max_bytes", "max_pages"}): "which of them cuts first depends on the order",
     frozenset({"remember", "max_pages"}): "nothing enters any more once the limit is reached",
     frozenset({"remember", "domain_max_pages"}): "nothing enters any more once it is reached",
     frozenset({"max_pages", "domain_max_pages"}): "which of them cuts first depends on the order",

@@ -83,6 +83,8 @@ class Story:
         """The event that ends the first run."""
         self.most: int | None = None
         self.most_per_host: int | None = None
+        self.spends_domains = False
+        """True if a domain spends its budget in each run: some of its pages do not come."""
         self.forgets = False
         """True if seen URLs are forgotten between two feedings."""
         self.reads_nothing = False
