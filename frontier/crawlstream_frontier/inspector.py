@@ -25,7 +25,7 @@ from crawlstream.model.inspection import (
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable, site_of
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire import stored
-from crawlstream_frontier.codec.entries import split_entry
+from crawlstream_frontier.codec.entries import listed_as, split_entry
 from crawlstream_frontier.codec.rules import gate_of
 from crawlstream_frontier.codec.values import crawl_from, unpack
 from crawlstream_frontier.queries import FrontierQueries
@@ -69,10 +69,11 @@ class Inspector:
         state = await self._queries.crawl_state(crawl, with_domains=False)
         if not answer or state is None:
             return None
-        run, run_state, is_known, *places, is_complete = answer
+        run, run_state, is_known, *places, is_complete, is_listed = answer
         places[0] = [(*place[:4], await self._entries(*place[4:])) for place in places[0]]
         is_complete &= all(len(place[4]) == place[3] for place in places[0])
-        sightings = [*_held(places[2], mark), *_queued(places[0], mark), *_delayed(places[1], mark)]
+        queued = _queued(places[0], mark, is_listed=is_listed)
+        sightings = [*_held(places[2], mark), *queued, *_delayed(places[1], mark)]
         return PageReport(
             crawl=crawl,
             run=run,
@@ -182,11 +183,14 @@ def _page_of(entry: bytes, mark: str) -> dict[str, Any] | None:
     return {"url": kept.url, "attempt": retries + 1} if found == mark else None
 
 
-def _queued(queues: Sequence[Any], mark: str) -> Iterator[Sighting]:
+def _queued(queues: Sequence[Any], mark: str, *, is_listed: bool) -> Iterator[Sighting]:
+    """Yield the places of a page; of the entries of a page with a score only the first counts."""
     ahead: dict[bytes, int] = {}
     for spider, priority, _, length, entries in queues:
         for place, entry in enumerate(entries):
             page = _page_of(entry, mark)
+            if page is not None and listed_as(entry):
+                page, is_listed = page if is_listed else None, False
             if page is not None:
                 yield Sighting(
                     where=PagePlace.QUEUED,

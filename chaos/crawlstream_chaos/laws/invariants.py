@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import time
 from collections import Counter, defaultdict
@@ -29,6 +30,8 @@ for _, key in ipairs(redis.call('KEYS', KEYS[1] .. '*')) do
 end
 return cmsgpack.pack(found)
 """
+_LISTED = re.compile(rb"[0-9]+!(-?[0-9]+) [^ ]* ,")
+"""Beginning of an entry of which there may be a copy."""
 _HEAD = struct.Struct("<IIdIB")
 
 
@@ -91,6 +94,7 @@ async def check(redis: Redis, keys: FrontierKeys | None = None) -> Dump:
     _check_pauses(state)
     _check_delayed(state)
     _check_owners(state)
+    _check_promotions(state)
     return state
 
 
@@ -296,6 +300,31 @@ def _check_throttle(state: Dump) -> None:
     _require(not concurrent)
 
 
+def _check_promotions(state: Dump) -> None:
+    """Check that pages that are listed as waiting have an entry, and two once they were promoted.
+
+    Entries on the shelf cannot be read here, and may be lost.
+    """
+    if int(state.get("m").get(b"shelve_at", 0)):
+        return
+    entries: defaultdict[str, Counter[bytes]] = defaultdict(Counter)
+    for (_, tag, *_), texts in (*state.named("b"), *state.named("bt")):
+        marked = (_LISTED.match(text) for text in texts)
+        entries[tag.split("/")[0]].update(found[1] for found in marked if found)
+    for (of, *_), listed in (*state.named("s"), *state.named("e")):
+        c, _, kind = of.partition(".")
+        if kind and _is_running(state, c):
+            promoted = set(listed) - _waiting(state, c) if kind == "2" else set()
+            _require(all(entries[c][one] >= 1 for one in listed), of, listed, entries[c])
+            _require(all(entries[c][one] >= 2 for one in promoted), of, listed, entries[c])
+
+
+def _waiting(state: Dump, c: str) -> set[bytes]:
+    """Return the fingerprints of pages of a crawl that wait and were not promoted."""
+    sets = (*state.named("s"), *state.named("e"))
+    return {one for (of, *_), listed in sets if of == f"{c}.1" for one in listed}
+
+
 def _check_delayed(state: Dump) -> None:
     for parts, entries in state.named("y"):
         if len(parts) == 2:
@@ -318,7 +347,8 @@ def _check_owners(state: Dump) -> None:
     for of_run in ("shifts", "revisit", "stalled", "abandon"):
         _require(set(state.get(of_run)) <= running, of_run)
     for letter in (*"kfse", "spills", "parts"):
-        _require({parts[0] for parts, _ in state.named(letter)} <= numbers, letter)
+        owners = {parts[0].partition(".")[0] for parts, _ in state.named(letter)}
+        _require(owners <= numbers, letter)
     for c in numbers:
         fields = state.get(f"x:{c}")
         is_over = fields[b"state"] in {b"finished", b"stopped", b"expired"}

@@ -12,7 +12,14 @@ import typer
 
 from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.scope import DirectiveUse, Redirects, Scope, SitemapUse, scope_fields
+from crawlstream.model.scope import (
+    DirectiveUse,
+    PageScore,
+    Redirects,
+    Scope,
+    SitemapUse,
+    scope_fields,
+)
 from crawlstream.model.url import host_of, seed_url
 from crawlstream.model.web.directives import BodyBan
 from crawlstream.model.web.guard_mode import GuardMode
@@ -37,6 +44,23 @@ _DomainFailedShare = Annotated[
         max=1,
         metavar="SHARE",
         help="Leave a domain at this share of failed pages, from 100 of its pages on.",
+    ),
+]
+
+_Tls = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PROFILE",
+        help=(
+            "TLS profile to ask for the pages with: default, legacy for old servers, chrome,"
+            " firefox or safari; see CRAWLSTREAM_TLS_PROFILES."
+        ),
+    ),
+]
+_Score = Annotated[
+    PageScore | None,
+    typer.Option(
+        help="Fetch pages earlier while they wait: inlinks, once a third link to them is found."
     ),
 ]
 
@@ -119,6 +143,7 @@ class RequestOptions:
             ),
         ),
     ] = None
+    score: _Score = None
     redirects: Annotated[
         Redirects | None,
         typer.Option(
@@ -218,16 +243,7 @@ class RequestOptions:
         typer.Option(metavar="POOL", help="Pool of proxies to fetch the pages through, or direct."),
     ] = None
 
-    tls: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PROFILE",
-            help=(
-                "TLS profile to ask for the pages with: default, legacy for old servers, chrome,"
-                " firefox or safari; see CRAWLSTREAM_TLS_PROFILES."
-            ),
-        ),
-    ] = None
+    tls: _Tls = None
 
     purse: Annotated[
         str | None,
@@ -281,6 +297,7 @@ class RequestOptions:
             "allow_regex": self.allow_regex,
             "deny_regex": self.deny_regex,
             "priorities": [_preference(text) for text in self.prefer or ()],
+            "score": self.score,
             "redirects": self.redirects,
             "directives": self.directives,
             "drop": self.drop,

@@ -24,11 +24,12 @@ from crawling.page.page import Page
 from crawling.page.scrapy_request import InheritedSpider
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import READS_SITEMAP, Entry
-from crawlstream.model.effects import Links
+from crawlstream.model.effects import FOUND, Links
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import domain_key, fingerprint, host_of, link_url, look_up_link
 from crawlstream.wire.stored import LinkEncoder, encode_entry, encode_version, short_extras
+from crawlstream_frontier.link_rules.promotion import in_tens, unpromoted
 from crawlstream_frontier.waste.last_band import LOWEST, last_of, lifted
 
 LEVEL_STEP = -10
@@ -94,6 +95,9 @@ class Children:
         self._ordinal = 0
         lease, is_guarded = page.lease, page.guard is not None
         self._own = lifted(lease.priority) if is_guarded else lease.priority
+        self._linked = FOUND if lease.profile.score else 0
+        if self._linked:
+            self._own = unpromoted(self._own)
         self._lowest = LOWEST if is_guarded else -_FARTHEST
         callback = lease.entry.callback
         self._callback = None if callback == READS_SITEMAP else callback
@@ -181,6 +185,8 @@ class Children:
     def _below(self, change: int, *, is_last: bool = False) -> int:
         """Return the priority of a child, within what the frontier can order."""
         priority = max(self._lowest, min(self._own + LEVEL_STEP + change, _FARTHEST))
+        if self._linked:
+            priority = in_tens(priority)
         return last_of(priority) if is_last else priority
 
     def _other(self, spiderid: str | None) -> str | None:
@@ -293,6 +299,7 @@ class Children:
                 priority=priority,
                 spiderid=spiderid,
                 counts=counts,
+                linked=self._linked if counts else 0,
                 entries=entries,
             )
             found = self._groups[key] = (group, entries)

@@ -28,6 +28,7 @@ from crawlstream.bus.records import NO_OFFSET, Out, RecordTooLarge
 from crawlstream.keys import FrontierKeys, Partitions
 from crawlstream.model.effects import Links, Release, Settle
 from crawlstream.model.partitions.messages import LinkOrigin
+from crawlstream_frontier.codec.link_batch import amount_of
 from crawlstream_frontier.codec.link_records import pack_links
 from crawlstream_frontier.worker.link_cache import LinkCache
 
@@ -49,6 +50,7 @@ class _Kind(NamedTuple):
     priority: int
     spiderid: str | None
     counts: bool
+    linked: int
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ class _Batch:
 
     def add(self, target: int, origin: LinkOrigin, group: Links) -> int:
         """Take a group of a page; answers how many of them another page has brought."""
-        kind = _Kind(group.domain, group.priority, group.spiderid, group.counts)
+        kind = _Kind(group.domain, group.priority, group.spiderid, group.counts, group.linked)
         known = self.links[target, origin].setdefault(kind, {})
         before = len(known)
         for fingerprint, entry in zip(group.fingerprints, group.entries, strict=True):
@@ -163,6 +165,9 @@ class LinkSender:
             return
         scope = _scope_of(page, origin)
         new, again = self._sent.new_of(scope, settle.links)
+        if again and settle.links[0].linked:
+            more = self._sent.found_again(scope, settle.links)
+            new, again = [*new, *more], again - amount_of(more)
         own, others = self._apart(page, new)
         batch = self._open_batch() if others else None
         if batch:

@@ -16,6 +16,7 @@ from crawling.waste.decisions import LinkDecision
 from crawling.waste.evidence import is_plain
 from crawlstream.model.effects import UNSENT
 from crawlstream.model.web.guard_mode import GuardMode, guard_mode
+from crawlstream_frontier.link_rules.promotion import unpromoted
 from crawlstream_frontier.waste.families import label_of
 from crawlstream_frontier.waste.last_band import is_last, last_of, lifted
 
@@ -119,6 +120,8 @@ class LeaseGuard:
         """End a page in favour of its clean form, or put it last; return False for neither."""
         lease, target = page.lease, None
         own = lifted(lease.priority)
+        if lease.profile.score:
+            own = unpromoted(own)
         if decision.url != lease.entry.url:
             target = moved_to_clean(page, decision.url, self._outcomes.redirects)
         if target is not None:

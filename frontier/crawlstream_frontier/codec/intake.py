@@ -22,6 +22,7 @@ from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.wire import schedules, stored
 from crawlstream_frontier.codec.entries import hash_of_profile
 from crawlstream_frontier.codec.values import none_as, pack
+from crawlstream_frontier.link_rules.promotion import in_tens
 
 SiteOf = Callable[[Seed], str | None]
 """Returns the site of a seed; None if the site is its domain."""
@@ -79,7 +80,7 @@ def entry_fields(seed: Seed, profiles: Profiles) -> list[object]:
     """Return the fields of a seed that its partition admits, from its domain to its page limits."""
     return [
         seed.domain,
-        seed.priority,
+        in_tens(seed.priority) if seed.profile.score else seed.priority,
         encode_id(lane_of(seed.crawl.spiderid, renders=seed.profile.render is not None)),
         seed.fingerprint,
         seed.entry,

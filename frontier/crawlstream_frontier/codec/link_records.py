@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import cast
 
 from crawlstream.keys import FrontierKeys, encode_id
-from crawlstream.model.effects import Links
+from crawlstream.model.effects import FOUND, FOUND_AGAIN, Links
 from crawlstream.model.partitions.messages import LinkOrigin
 from crawlstream_frontier.codec.link_batch import LinkRecord, split_by_record
 from crawlstream_frontier.codec.links import LINKS_PER_CALL, Lot, flatten
 from crawlstream_frontier.codec.values import none_as, pack, unpack
 
 _VERSION = 4
+_LINKED = (FOUND, FOUND_AGAIN)
 _KINDS = (int, bytes, int, int, int, bytes, int, int, list)
 _LOT = 5
 _MOST_PRIORITY = 10**6
@@ -54,7 +55,10 @@ def pack_links(origin: LinkOrigin, links: Sequence[Links]) -> list[bytes]:
 def _flat(links: Sequence[Links], own_spider: str) -> list[object]:
     return flatten(
         (
-            (group.priority, encode_id(group.spiderid or own_spider), group.counts, ""),
+            (
+                *(group.priority, encode_id(group.spiderid or own_spider)),
+                *(group.counts and (group.linked or True), ""),
+            ),
             group.domain,
             group.fingerprints,
             group.entries,
@@ -146,7 +150,7 @@ def _groups_of_lot(flat: Sequence[object], at: int) -> int:
     if (
         type(priority) is not int
         or not isinstance(spider, bytes)
-        or type(counts) is not bool
+        or (type(counts) is not bool and counts not in _LINKED)
         or not isinstance(site, bytes)
         or type(groups) is not int
     ):

@@ -21,7 +21,7 @@ with a new domain takes as long as ten links. If a worker knows the new domains,
 
 
 Lot = tuple[object, object, object, object]
-"""Priority, spider, whether the links count, and their site ('' if it is their domain)."""
+"""Priority, spider, whether the links count (or ``Links.linked``), and their site ('' if none)."""
 Group = tuple[Lot, object, Sequence[object], Sequence[object]]
 """Links of one lot and domain: their fingerprints and their entries, in parallel."""
 
@@ -69,8 +69,9 @@ class Inheritance:
         for group in links:
             spider = encode_id(group.spiderid or own_spider)
             entries = [header + entry for entry in group.entries]
+            counts = group.counts and (group.linked or True)
             yield (
-                (group.priority, spider, group.counts, group.site or ""),
+                (group.priority, spider, counts, group.site or ""),
                 group.domain,
                 group.fingerprints,
                 entries,
@@ -127,6 +128,7 @@ def _slice(group: Links, start: int, end: int) -> Links:
         priority=group.priority,
         spiderid=group.spiderid,
         counts=group.counts,
+        linked=group.linked,
         fingerprints=group.fingerprints[start:end],
         entries=group.entries[start:end],
     )

@@ -39,7 +39,7 @@ def pack_spills(
 
 def _group(lot: Lot, domain: object, fingerprints: object, entries: object) -> list[object]:
     priority, spider, counts, _ = lot
-    return [domain, priority, spider, counts, fingerprints, entries]
+    return [domain, priority, spider, bool(counts), fingerprints, entries]
 
 
 def read_spill(offset: int, value: bytes | None) -> LinkRecord:

@@ -14,15 +14,16 @@ from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.web.priorities import PriorityRule
 from crawlstream.wire import stored
 from crawlstream_frontier.codec.entries import split_entry
+from crawlstream_frontier.link_rules.promotion import is_promoted
 
 
 def next_pages(crawl: CrawlKey, answer: Sequence[Any], most: int) -> NextPages | None:
     """Return the first ``most`` pages of an answer; None for an unknown crawl."""
     if not answer:
         return None
-    run, state, is_complete, domains, delayed, profiles = answer
+    run, state, is_complete, domains, delayed, profiles, shift = answer
     kept = _profiles(dict(profiles) if profiles else {})
-    pages = [page for domain in domains for page in _in_domain(domain, kept)]
+    pages = [page for domain in domains for page in _in_domain(domain, kept, int(shift))]
     pages += [_delayed(each, kept) for each in delayed]
     return NextPages(
         crawl=crawl,
@@ -57,16 +58,19 @@ def _profiles(packed: Mapping[Any, bytes]) -> Mapping[int, Profile]:
     return found
 
 
-def _in_domain(domain: Sequence[Any], profiles: Mapping[int, Profile]) -> Iterator[NextPage]:
+def _in_domain(
+    domain: Sequence[Any], profiles: Mapping[int, Profile], shift: int
+) -> Iterator[NextPage]:
     spider, name, due_ms, rule, bands = domain
     gap_ms = _gap_ms(rule)
     place = 0
     for ahead, standing, entries in zip(*[iter(bands)] * 3, strict=True):
         for packed in entries:
+            page = _page(packed, profiles, int(standing) - shift)
             due = None if due_ms < 0 else int(due_ms + (ahead + place) * gap_ms)
             place += 1
             yield replace(
-                _page(packed, profiles),
+                page,
                 domain=name.decode(),
                 spiderid=unquote(spider.decode()),
                 priority=int(standing),
@@ -93,11 +97,14 @@ def _delayed(delayed: Sequence[Any], profiles: Mapping[int, Profile]) -> NextPag
     )
 
 
-def _page(packed: bytes, profiles: Mapping[int, Profile]) -> NextPage:
+def _page(packed: bytes, profiles: Mapping[int, Profile], priority: int = 0) -> NextPage:
     """Return the page of an entry, without what the queue knows of it."""
     retries, number, body = split_entry(packed)
     entry = stored.decode_entry(body)
-    reason, rule = _reason(entry, profiles.get(number))
+    profile = profiles.get(number)
+    reason, rule = _reason(entry, profile)
+    if profile and profile.score and is_promoted(priority):
+        reason, rule = NextReason.PROMOTED, None
     return NextPage(
         url=entry.url,
         domain="",

@@ -237,12 +237,12 @@ class _Moving:
         async for own in part.own(context, domain):
             await add(own, ())
         for queue in domain.queues:
-            async for entries in part.rest(context, domain.name, queue):
+            async for entries in part.rest(context, domain, queue):
                 if isinstance(entries, Lost):
                     await self._new.adopt(partition, self._crawl, lost=[entries])
                     self._move.progress.lost += entries.pages
                 else:
-                    more = queue._replace(entries=entries)
+                    more = queue._replace(plain=entries)
                     await add((), _flat([more], numbers))
                     self._count(len(entries))
 
@@ -292,7 +292,7 @@ class _Moving:
 def _flat(queues: Iterable[MovedQueue], numbers: Mapping[bytes, bytes]) -> list[object]:
     flat: list[object] = []
     for queue in queues:
-        entries = queue.entries
+        entries = queue.plain
         if numbers:
             entries = [_renumbered(entry, numbers) for entry in entries]
         if entries:

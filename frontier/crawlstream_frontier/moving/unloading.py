@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from crawlstream.errors import ConfigError
 from crawlstream_frontier.codec.chunks import unpack_chunk
+from crawlstream_frontier.codec.entries import listed_as, unlisted
 from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.scripts import Scripts, our_errors
 from crawlstream_frontier.shelves.shelf import Shelf
 
 Fields = dict[bytes, bytes]
 _OWN_SPLIT_FROM, _OWN_PER_SET = 400, 209
-"""As in ``lua/includes/dedupe.lua``."""
+"""As in ``lua/includes/own_sets.lua``."""
 SLABS_A_CALL = 20
 _DONE = b"0"
+_PROMOTED = 2
+"""Answer of ``unload.lua`` for a page that was promoted and waits."""
 
 
 class Lost(NamedTuple):
@@ -75,6 +80,8 @@ class MovedQueue(NamedTuple):
     entries: Sequence[bytes]
     chunks: Sequence[bytes]
     tail: int
+    plain: Sequence[bytes] = ()
+    """Entries without marks, as they are moved."""
 
 
 @dataclass(slots=True)
@@ -88,6 +95,8 @@ class Domain:
     """Number of its own sets; the first is ``own``."""
     own: Sequence[bytes]
     queues: Sequence[MovedQueue] = field(default_factory=list)
+    moved: set[bytes] = field(default_factory=set)
+    """Fingerprints of promoted pages whose entry was moved."""
     used: bytes = b""
     """Bytes and pages that count for its budgets: text of ``includes/domain_budgets.lua``."""
 
@@ -146,7 +155,15 @@ class Unloading:
         """Yield the domains of a crawl; a domain may occur twice."""
         own_spider = context.name.partition(b":")[0]
         async for part in self._scan("domains", context.c, own_spider):
-            yield [_domain(each) for each in part]
+            domains = [_domain(each) for each in part]
+            for domain in domains:
+                # If a page has two entries, that with the higher priority is moved.
+                queues = sorted(domain.queues, key=attrgetter("priority"), reverse=True)
+                domain.queues = [
+                    queue._replace(plain=await self._plain(context, domain, queue.entries))
+                    for queue in queues
+                ]
+            yield domains
 
     async def sizes(self, context: CrawlPart) -> AsyncIterator[Sequence[int]]:
         """Yield the number of own fingerprints of domains; a domain may occur twice."""
@@ -154,22 +171,25 @@ class Unloading:
             yield part
 
     async def rest(
-        self, context: CrawlPart, domain: bytes, queue: MovedQueue
+        self, context: CrawlPart, domain: Domain, queue: MovedQueue
     ) -> AsyncIterator[Sequence[bytes] | Lost]:
         """Yield the entries of a band after those that were read with it, in their order."""
-        place = [queue.spider, b"%s/%d" % (context.c, queue.priority), domain]
+        place = [queue.spider, b"%s/%d" % (context.c, queue.priority), domain.name]
         at = len(queue.entries)
         while at < queue.head:
-            entries = await self._ask("band", "b", *place, at)
-            yield entries
-            at += len(entries)
+            some = await self._ask("band", "b", *place, at)
+            yield await self._plain(context, domain, some)
+            at += len(some)
         for chunk in queue.chunks:
-            yield await self._chunk(domain, chunk)
+            entries: Sequence[bytes] | Lost = await self._chunk(domain.name, chunk)
+            if not isinstance(entries, Lost):
+                entries = await self._plain(context, domain, entries)
+            yield entries
         at = 0
         while at < queue.tail:
-            entries = await self._ask("band", "bt", *place, at)
-            yield entries
-            at += len(entries)
+            some = await self._ask("band", "bt", *place, at)
+            yield await self._plain(context, domain, some)
+            at += len(some)
 
     async def own(self, context: CrawlPart, domain: Domain) -> AsyncIterator[Sequence[bytes]]:
         """Yield the fingerprints of a domain after those that were read with it."""
@@ -198,6 +218,40 @@ class Unloading:
         """Yield the throttle states of domains; a domain may occur twice."""
         async for part in self._scan("states"):
             yield [*zip(part[::2], part[1::2], strict=True)]
+
+    async def _plain(
+        self, context: CrawlPart, domain: Domain, entries: Sequence[bytes]
+    ) -> Sequence[bytes]:
+        """Return entries without the marks of a score, one for each page; see ``inlinks.lua``.
+
+        Pages that wait while they are moved are not promoted any more.
+        """
+        if not any(map(listed_as, entries)):
+            return entries
+        marks = {mark for entry in entries if (mark := listed_as(entry))}
+        states = await self._states_of(context, domain.name, marks)
+        plain = []
+        for entry in entries:
+            mark = listed_as(entry)
+            state = states[mark] if mark else 1
+            if mark and state == _PROMOTED:
+                state = 0 if mark[0] in domain.moved else state
+                domain.moved.add(mark[0])
+            if state:
+                plain.append(unlisted(entry))
+        return plain
+
+    async def _states_of(
+        self, context: CrawlPart, queue: bytes, marks: set[tuple[bytes, bytes]]
+    ) -> Mapping[tuple[bytes, bytes], int]:
+        by_domain = defaultdict[bytes, list[tuple[bytes, bytes]]](list)
+        for mark in marks:
+            by_domain[mark[1] or queue].append(mark)
+        states = dict[tuple[bytes, bytes], int]()
+        for domain, some in by_domain.items():
+            found = await self._ask("listed", context.c, domain, [mark[0] for mark in some])
+            states |= zip(some, found, strict=True)
+        return states
 
     async def _chunk(self, domain: bytes, chunk: bytes) -> Sequence[bytes] | Lost:
         id_, amount, place = chunk.split()

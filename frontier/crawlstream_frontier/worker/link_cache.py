@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from crawlstream.model.effects import Links
+from crawlstream.model.effects import FOUND_AGAIN, Links
 
 _GENERATION = 50_000
 """Fingerprints and domains in each of two generations; together some 15 MB."""
@@ -70,6 +70,32 @@ class LinkCache:
             if places:
                 kept.append(_only(group, places))
         return kept, left_out
+
+    def found_again(self, crawl: bytes, links: Sequence[Links]) -> list[Links]:
+        """Count links of a crawl with a score; return those that are found for the third time."""
+        known = self._generations(crawl)
+        again: list[Links] = []
+        for group in links:
+            if not (group.linked and group.counts):
+                continue
+            places = [
+                place
+                for place, each in enumerate(group.fingerprints)
+                if _is_in(known, each) and self._is_third(crawl, known, each)
+            ]
+            if places:
+                again.append(replace(_only(group, places), linked=FOUND_AGAIN))
+        return again
+
+    def _is_third(self, crawl: bytes, known: Collection[set[str]], fingerprint: str) -> bool:
+        """Note that a known link was found again; return whether this is its third time."""
+        assert self.redis_epoch is not None
+        twice, thrice = f"2/{fingerprint}", f"3/{fingerprint}"
+        is_second = not _is_in(known, twice)
+        is_third = not is_second and not _is_in(known, thrice)
+        if is_second or is_third:
+            self.learn(self.redis_epoch, crawl, [thrice if is_third else twice])
+        return is_third
 
     def _generations(self, crawl: bytes) -> Sequence[set[str]]:
         return [each for each in (self._young.get(crawl), self._old.get(crawl)) if each]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream_frontier.codec.exchange import pack_ends
+from crawlstream_frontier.codec.link_batch import amount_of
 from crawlstream_frontier.codec.links import (
     GROUPS_PER_CALL,
     LINKS_PER_CALL,
@@ -152,8 +153,11 @@ class LinkPacker:
         return self._inherited.get(token)
 
     def _leave_out_known(self, settle: Settle) -> tuple[Sequence[Links], int]:
-        inherited = self._inherited.get(settle.token, _UNKNOWN)
-        return self._link_cache.new_of(inherited.crawl, settle.links)
+        crawl, links = self._inherited.get(settle.token, _UNKNOWN).crawl, settle.links
+        new, known = self._link_cache.new_of(crawl, links)
+        if known and links[0].linked and (again := self._link_cache.found_again(crawl, links)):
+            return [*new, *again], known - amount_of(again)
+        return new, known
 
     def _metered(self, settle: Settle) -> Metered | None:
         if settle.outcome is Outcome.SKIPPED:

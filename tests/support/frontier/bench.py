@@ -67,6 +67,7 @@ def links(
     priority: int = 40,
     spiderid: str | None = None,
     counts: bool = True,
+    linked: int = 0,
 ) -> Links:
     """Links to ``http://<domain>/<path>``."""
     urls = [f"http://{domain}/{path}" for path in paths]
@@ -75,6 +76,7 @@ def links(
         priority=priority,
         spiderid=spiderid,
         counts=counts,
+        linked=linked,
         fingerprints=[fingerprint(url) for url in urls],
         entries=[encode_entry(Entry(url=url, depth=1)) for url in urls],
     )

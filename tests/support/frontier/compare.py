@@ -15,12 +15,12 @@ from support.frontier.model import Model
 from support.frontier.values import Generation, Item
 from support.frontier.world import LEDGER
 
-_HEAD = re.compile(rb"\d+(?:,|;(...))", re.DOTALL)
+_HEAD = re.compile(rb"\d+(?:,|;(...)|!(-?\d+)  ,)", re.DOTALL)
 _ZERO = 33
 """Character code of zero retries, deaths or reaps."""
-Seen = tuple[str, str | None, int, int, int]
-"""URL, origin, retries, deaths and reaps of an entry."""
-_ANY: Seen = ("", None, 0, 0, 0)
+Seen = tuple[str, str | None, int, int, int, str | None]
+"""URL, origin, retries, deaths, reaps and mark of an entry."""
+_ANY: Seen = ("", None, 0, 0, 0, None)
 """Entry of a lost page, which may have been any."""
 
 
@@ -29,11 +29,12 @@ def _seen(entry: bytes) -> Seen:
     head = _HEAD.match(entry)
     assert head, entry
     retries, deaths, reaps = (mark - _ZERO for mark in head[1] or b"!!!")
-    return *entry_of(entry[head.end() :]), retries, deaths, reaps
+    mark = head[2].decode() if head[2] else None
+    return *entry_of(entry[head.end() :]), retries, deaths, reaps, mark
 
 
 def _believed(item: Item) -> Seen:
-    return item.url, item.origin, item.retries, item.deaths, item.reaps
+    return item.url, item.origin, item.retries, item.deaths, item.reaps, item.mark
 
 
 def compare(state: Dump, model: Model, shelf: Mapping[str, bytes]) -> dict[Generation, str]:
@@ -45,6 +46,8 @@ def compare(state: Dump, model: Model, shelf: Mapping[str, bytes]) -> dict[Gener
     for number, generation in numbers.items():
         _compare_ledger(state.get(f"x:{number}"), generation)
         _compare_used(state.values.get(f"used:{number}", {}), generation)
+        if generation.state == "running":
+            _compare_listed(state, number, generation)
         if generation.takes_seeds:
             _compare_dedupe(state, number, generation)
     _compare_bands(state, model, numbers, shelf)
@@ -99,6 +102,23 @@ def _compare_dedupe(state: Dump, number: str, generation: Generation) -> None:
     records = state.get(f"k:{number}").items()
     counted = {domain.decode(): int(record.split()[0]) for domain, record in records}
     assert {domain: n for domain, n in counted.items() if n} == +generation.counted, generation
+
+
+def _compare_listed(state: Dump, number: str, generation: Generation) -> None:
+    """Pages that wait, and those of them that have a second link or were promoted."""
+    listed = {
+        kind: {
+            one.decode()
+            for letter in "se"
+            for (c, *_), some in state.named(letter)
+            if c == f"{number}.{kind}"
+            for one in some
+        }
+        for kind in (1, 2)
+    }
+    believed = generation.listed.items()
+    assert listed[1] == {mark for (_, mark), links in believed if links < 3}, generation
+    assert listed[2] == {mark for (_, mark), links in believed if links > 1}, generation
 
 
 def _compare_bands(

@@ -141,6 +141,7 @@ class Feeding(Part):
             budgets=self._budgeting.choice(BUDGETS),
             domain_max_pages=domain_cap,
             domain_max_bytes=self.world.domain_bytes[crawl],
+            score=self.world.scores[crawl],
             max_pages=crawl_cap,
         )
 

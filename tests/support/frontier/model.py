@@ -12,10 +12,9 @@ from dataclasses import replace
 
 from crawlstream.keys import encode_id
 from crawlstream.model.crawl import Budgets, CrawlKey, Lease
-from crawlstream.model.effects import UNSENT, Command
+from crawlstream.model.effects import FOUND_AGAIN, UNSENT, Command
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle_table import ThrottleRule
-from crawlstream_frontier.waste.last_band import lifted
 from support.frontier.bench import GRACE_MS, url_of
 from support.frontier.values import (
     UNHEARD_MS,
@@ -27,8 +26,10 @@ from support.frontier.values import (
     Place,
     Spilled,
     bucket_ms,
+    grant_order,
 )
 from support.frontier.world import World
+from support.scores.promoting import HIGHEST_OF_LAST, claim_of, end_copies, has_page, see
 
 RETRY_STEP = -10
 DEADLINE_MS = 30_000
@@ -165,7 +166,7 @@ class Model:
             return reason
         generation.known.add((item.domain, fingerprint))
         generation.counted[item.domain] += 1
-        self._enqueue(item, due)
+        self.enqueue(item, due)
         return None
 
     def _room(self, generation: Generation, domain: str) -> tuple[int, str]:
@@ -186,18 +187,24 @@ class Model:
             room, reason = left, "frontier_full"
         return room, reason
 
-    def admit_links(self, group: list[tuple[str, Item]], *, counts: bool) -> None:
+    def admit_links(
+        self, group: list[tuple[str, Item]], *, counts: bool, linked: int = 0, source: str = ""
+    ) -> None:
         """Let links of one domain and priority in, as far as they are new and there is room."""
         if not group:
             return
         generation = group[0][1].of
         if generation.is_open:
-            self._admit_open(group, counts=counts)
+            self._admit_open(group, counts=counts, linked=linked if counts else 0, source=source)
         else:
             generation.filtered["ended_run"] += len(group)
 
-    def _admit_open(self, group: list[tuple[str, Item]], *, counts: bool) -> None:
+    def _admit_open(
+        self, group: list[tuple[str, Item]], *, counts: bool, linked: int = 0, source: str = ""
+    ) -> None:
         generation, domain = group[0][1].of, group[0][1].domain
+        if linked and group[0][1].priority > HIGHEST_OF_LAST:
+            see(self, dict(group), is_third=linked == FOUND_AGAIN, is_within=source == domain)
         room, reason = self._room(generation, domain) if counts else (10**9, "")
         if counts and domain in generation.spent:
             room, reason = 0, "domain_budget"
@@ -211,7 +218,9 @@ class Model:
                 room -= 1
                 generation.known.add((domain, fingerprint))
                 generation.counted[domain] += counts
-                self._enqueue(item, None)
+                if linked and item.priority > HIGHEST_OF_LAST:
+                    item.mark, generation.listed[domain, fingerprint] = fingerprint, 1
+                self.enqueue(item, None)
             met.add(fingerprint)
 
     def register(self, worker: str, token: str, spilled: Mapping[int, int], now: int) -> None:
@@ -262,7 +271,8 @@ class Model:
         self.deadlines.pop(worker, None)
         self.recalled.pop(worker, None)
 
-    def _enqueue(self, item: Item, due: int | None) -> None:
+    def enqueue(self, item: Item, due: int | None) -> None:
+        """Admit an entry."""
         item.of.ledger["admitted"] += 1
         self.wait(item, due, in_front=False)
 
@@ -277,9 +287,10 @@ class Model:
         queue = self.band_of(item)
         queue.appendleft(item) if in_front else queue.append(item)
         if in_front:
-            self._move_head(item, 1)
+            self.move_head(item, 1)
 
-    def _move_head(self, item: Item, by: int) -> None:
+    def move_head(self, item: Item, by: int) -> None:
+        """Note that the head of a band in parts has grown or shrunk."""
         queue = item.spider, item.domain, item.of, item.priority
         if queue in self.heads:
             self.heads[queue] += by
@@ -353,6 +364,7 @@ class Model:
         gone = sum(generation.ledger.pop(name, 0) for name in ("queued", "delayed", "spilled"))
         generation.spills.clear()
         generation.ledger["stopped" if state == "stopping" else "expired"] += gone
+        generation.listed.clear()
         for queues in self.queues.values():
             for key in [key for key in queues if key[0] is generation]:
                 del queues[key]
@@ -378,19 +390,14 @@ class Model:
         return {
             key: queue
             for key, queue in queues.items()
-            if queue and key[0].may_lease and self.heads.get((spider, domain, *key)) != 0
+            if key[0].may_lease and has_page(queue, self.heads.get((spider, domain, *key)))
         }
 
     def top_claim(self, spider: str, domain: str) -> int | None:
         """Return the claim of the best priority that waits in a domain, as it is now."""
         queues = self.open_bands(spider, domain)
         best = max(queues, key=lambda key: key[1] + key[0].shift, default=None)
-        return best and lifted(best[1]) + best[0].shift
-
-    def has_last_only(self, spider: str, domain: str) -> bool:
-        """Return whether only last bands wait in a domain: its claim may be above what it had."""
-        priorities = {priority for _, priority in self.open_bands(spider, domain)}
-        return bool(priorities) and all(lifted(one) != one for one in priorities)
+        return best and claim_of(best[1]) + best[0].shift
 
     def top_priority(self, spider: str, domain: str) -> int | None:
         """Best priority that waits in a domain, as it stands now."""
@@ -423,23 +430,21 @@ class Model:
         (key,) = (key for key in keys if key[1] == lease.priority)
         best = self.top_priority(spider, name)
         assert lease.priority + key[0].shift == best, ("not the best", lease, best)
-        item = self.queues[spider, name][key].popleft()
+        queue = self.queues[spider, name][key]
+        end_copies(self, queue, next(n for n, one in enumerate(queue) if not one.is_over))
+        item = queue.popleft()
+        if item.mark:
+            del item.of.listed[item.domain, item.mark]
+            item.mark = None
         assert (item.url, item.origin) == (url_of(lease), lease.entry.origin), (
             "not the first",
             lease,
         )
         assert (item.retries, item.of.run) == (lease.retries, lease.run), lease
-        self._move_head(item, -1)
+        self.move_head(item, -1)
         item.of.ledger["queued"] -= 1
         item.of.ledger["held"] += 1
         self.leases.setdefault(worker, {})[lease.token] = Held(item, now)
-
-    def check_nothing_better(self, spider: str, names: set[str], now: int, worst: int) -> None:
-        """No domain that surely allows a request has anything of a claim above ``worst``."""
-        for name in names:
-            top = self.top_claim(spider, name)
-            if top is not None and top > worst:
-                assert not self.allowance(name, now, is_sure=True), ("left behind", name, top)
 
     # Ends of leases.
 
@@ -471,7 +476,7 @@ class Model:
 
     def reap(self, worker: str, now: int, blamed: str = "") -> int:
         """A worker is gone; answers how many leases it had."""
-        tokens = sorted(self.leases.get(worker, {}), key=_grant_order, reverse=True)
+        tokens = sorted(self.leases.get(worker, {}), key=grant_order, reverse=True)
         for token in tokens:
             self._take_back(self.end(worker, token, now, None), now, death=token == blamed)
         self.forget_worker(worker)
@@ -490,12 +495,12 @@ class Model:
 
     def reconcile(self, worker: str, now: int, tokens: set[str]) -> None:
         """Leases that a worker does not know, or has had for too long, are taken back."""
-        for token in sorted(tokens, key=_grant_order, reverse=True):
+        for token in sorted(tokens, key=grant_order, reverse=True):
             self._take_back(self.end(worker, token, now, None), now)
 
     def retire(self, worker: str, now: int, tokens: set[str]) -> None:
         """A worker releases leases, unmarked."""
-        for token in sorted(tokens, key=_grant_order, reverse=True):
+        for token in sorted(tokens, key=grant_order, reverse=True):
             self.put_back(self.end(worker, token, now, None), now, 0, in_front=True)
 
     # Endings.
@@ -539,8 +544,3 @@ class Model:
         endings = {"running": "finished", "stopping": "stopped", "expiring": "expired"}
         generation.state = endings[generation.state]
         self.owed[f"crawl_{generation.state}", generation.crawl, generation.run] += 1
-
-
-def _grant_order(token: str) -> tuple[int, int]:
-    call, _, place = token.partition("-")
-    return int(call), int(place)

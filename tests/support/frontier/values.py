@@ -25,6 +25,13 @@ class Item:
     retries: int = 0
     deaths: int = 0
     reaps: int = 0
+    mark: str | None = None
+    """Fingerprint, while there may be another entry of its page."""
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether another entry of its page was leased."""
+        return self.mark is not None and (self.domain, self.mark) not in self.of.listed
 
 
 @dataclass(eq=False)
@@ -74,6 +81,8 @@ class Generation:
     """Bytes, done and failed pages of domains with budgets."""
     spent: set[str] = field(default_factory=set)
     """Domains that have spent their budget."""
+    listed: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Links of pages that wait and may be promoted; 3: they were."""
     ended_by: str = ""
     """The budget that has set its end; empty: a time of a seed."""
 
@@ -214,3 +223,9 @@ class Domain:
         reach = window + (bucket if is_sure else 0)
         used = sum(at + reach > now for at in counted)
         return max(min(hits - used - unreported, room), 0)
+
+
+def grant_order(token: str) -> tuple[int, int]:
+    """Return number and place of the call that granted a lease."""
+    call, _, place = token.partition("-")
+    return int(call), int(place)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
 
+from crawlstream.keys import encode_id
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import (
+    FOUND,
     UNSENT,
     ExchangeResult,
     Links,
@@ -20,15 +22,17 @@ from crawlstream.model.effects import (
     SentRequest,
     Settle,
 )
+from crawlstream_frontier.link_rules.promotion import unpromoted
 from crawlstream_frontier.waste.last_band import last_of, lifted
 from support.frontier import bench as support
-from support.frontier.bench import Worker
+from support.frontier.bench import KEYS, Worker
 from support.frontier.life import Life, Part
 from support.frontier.model import DEADLINE_MS
 from support.frontier.shelving import Shelving
 from support.frontier.spilling import Spilling, children_of
 from support.frontier.values import Held
 from support.frontier.world import DOMAINS, SHARED, UNKNOWN, Told
+from support.scores.promoting import check_nothing_better, claim_of, end_copies, may_rise
 
 
 class Working(Part):
@@ -40,8 +44,8 @@ class Working(Part):
         self._shelving = shelving
         self._born = 0
         self._sizes = Random(repr(self.random.getstate()) + "sizes")
-        self._left_out: dict[str, int] = {}
-        """How many links of a settle its worker has left out as known, by token."""
+        self._packed: dict[str, tuple[Sequence[Links], int]] = {}
+        """Links of a settle that its worker has sent, and how many it has left out, by token."""
         self._repeated: set[str] = set()
         """Tokens of settles that Redis asked for again, as it was restarted since."""
         self._used: list[Callable[[], None]] = []
@@ -71,25 +75,23 @@ class Working(Part):
     def _watch_settles(self, session: Any) -> None:
         """Note what the worker leaves out, and what it has to say again."""
         exchange, children = session.exchange, session._children
-        told: set[str] = set()
+        leave_out, told = children._leave_out_known, set[str]()
+
+        def leave_out_and_note(settle: Settle) -> tuple[Sequence[Links], int]:
+            packed: tuple[Sequence[Links], int] = leave_out(settle)
+            self._packed[settle.token] = packed
+            return packed
 
         async def exchange_and_note(**what: Any) -> ExchangeResult:
-            for settle in what.get("settles", ()):
-                inherited = children.inherited(settle.token)
-                known = (
-                    children._link_cache.new_of(inherited.crawl, settle.links)[1]
-                    if inherited
-                    else 0
-                )
-                self._left_out[settle.token] = known
             tokens = {settle.token for settle in what.get("settles", ())}
+            self._packed.update(dict.fromkeys(tokens, ((), 0)))
             self._repeated |= tokens & told
             told.update(tokens)
             answer: ExchangeResult = await exchange(**what)
             told.clear()
             return answer
 
-        session.exchange = exchange_and_note
+        session.exchange, children._leave_out_known = exchange_and_note, leave_out_and_note
 
     def _tell(self, worker: Worker) -> Told:
         told, chance = Told(), self.random.random
@@ -138,7 +140,7 @@ class Working(Part):
         spider = held.item.spider
         if self.random.random() < 0.1:
             spider = self.random.choice((*DOMAINS,))
-        priority = lifted(held.item.priority) - 10
+        priority = unpromoted(lifted(held.item.priority)) - 10
         paths = [
             self.random.randrange(self.world.paths) for _ in range(self.random.choice((0, 1, 4)))
         ]
@@ -148,6 +150,7 @@ class Working(Part):
             priority=last_of(priority) if self.random.random() < 0.15 else priority,
             spiderid=spider,
             counts=self.random.random() < 0.9,
+            linked=FOUND if self.world.scores[held.item.of.crawl] else 0,
         )
 
     async def _after_exchange(
@@ -162,6 +165,7 @@ class Working(Part):
         if want:
             model.promote_delayed(worker.spiderid, now)
         self._check_grants(worker, answer, want, now)
+        await self._end_copies()
         model.look_at_budgets()
         self._apply_told(name, Told(settles=again), now)
         await self.settle_up()
@@ -188,11 +192,15 @@ class Working(Part):
     def _apply_settle(self, worker: str, settle: Settle, now: int) -> None:
         held = self.model.leases[worker][settle.token].item
         generation = held.of
-        for group in settle.links:
-            self.model.admit_links(children_of(group, generation), counts=group.counts)
-        if not generation.is_open:
-            known = self._left_out[settle.token]
-            generation.filtered += Counter(duplicate=known, ended_run=-known)
+        links, left_out = self._packed.get(settle.token, ((), 0))
+        for group in links:
+            self.model.admit_links(
+                children_of(group, generation),
+                counts=group.counts,
+                linked=group.linked,
+                source=held.domain,
+            )
+        generation.filtered += Counter(duplicate=left_out)
         self.model.register(worker, settle.token, settle.spilled, now)
         generation.filtered.update(settle.filtered)
         generation.bodies.update([f"d:{settle.dropped}"] if settle.dropped else ())
@@ -218,12 +226,27 @@ class Working(Part):
         if want and len(answer.leases) == want:
             held = self.model.leases[worker.name]
             items = [held[lease.token].item for lease in answer.leases]
-            worst = min(lifted(item.priority) + item.of.shift for item in items)
+            worst = min(claim_of(item.priority) + item.of.shift for item in items)
             served = {lease.domain for lease in answer.leases}
-            risen = {name for name in served if self.model.has_last_only(worker.spiderid, name)}
-            self.model.check_nothing_better(worker.spiderid, names - risen, now, worst)
+            risen = {name for name in served if may_rise(self.model, worker.spiderid, name)}
+            check_nothing_better(self.model, worker.spiderid, names - risen, now, worst)
         elif want and answer.next_due_ms != 0:
-            self.model.check_nothing_better(worker.spiderid, names, now, -1_000)
+            check_nothing_better(self.model, worker.spiderid, names, now, -1_000)
+
+    async def _end_copies(self) -> None:
+        """End entries of promoted pages that Redis has reached and dropped, and no others."""
+        for (spider, domain), queues in self.model.queues.items():
+            for (of, priority), queue in queues.items():
+                if queue and queue[0].is_over:
+                    tag = f"{self.life.numbers[of]}/{priority}"
+                    name = f"{encode_id(spider)}:{tag}:{domain}"
+                    end_copies(self.model, queue, len(queue) - await self._length_of(name))
+
+    async def _length_of(self, band: str) -> int:
+        redis, tag = self.redis, KEYS.tag
+        chunks = await redis.lrange(f"{tag}bc:{band}", 0, -1)
+        lists = [await redis.llen(f"{tag}{letter}:{band}") for letter in ("b", "bt")]
+        return sum(lists) + sum(int(chunk.split()[1]) for chunk in chunks)
 
     async def _repeat_exchange(
         self, worker: Worker, told: Told, before: list[Lease], *, want: int

@@ -57,6 +57,8 @@ class World:
     """The limits of each crawl that there is."""
     domain_bytes: dict[CrawlKey, int | None]
     """The budget of a domain, of each crawl."""
+    scores: dict[CrawlKey, str | None]
+    """The score of each crawl."""
     domains: dict[str, tuple[str, ...]]
     """The domains of each spider."""
     paths: int
@@ -69,10 +71,12 @@ class World:
     def some(cls, random: Random) -> World:
         """A random one."""
         budgeting = Random(repr(random.getstate()) + "domains")
+        scoring = Random(repr(random.getstate()) + "scores")
         crawls = random.sample(CRAWLS, random.choice((1, 2, 2, 4)))
         return cls(
             caps={crawl: random.choice(CAPS) for crawl in crawls},
             domain_bytes={crawl: budgeting.choice(DOMAIN_BYTES) for crawl in crawls},
+            scores={crawl: scoring.choice((None, "inlinks")) for crawl in crawls},
             domains={
                 spider: tuple(random.sample(names, min(random.choice((1, 2, 5)), len(names))))
                 for spider, names in DOMAINS.items()
@@ -89,6 +93,7 @@ class World:
         return World(
             caps={crawl: (None, None)},
             domain_bytes={crawl: None},
+            scores={crawl: self.scores[crawl]},
             domains=domains,
             paths=40,
             most_of_crawl=0,

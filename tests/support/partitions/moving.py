@@ -50,8 +50,8 @@ async def waiting_in(frontiers: Frontiers, shelf: Shelf | None = None) -> Waitin
             async for domains in part.domains(context):
                 for domain in domains:
                     for queue in domain.queues:
-                        entries = [*queue.entries]
-                        async for more in part.rest(context, domain.name, queue):
+                        entries = [*queue.plain]
+                        async for more in part.rest(context, domain, queue):
                             assert not isinstance(more, Lost)
                             entries += more
                         place = crawl.name, domain.name, queue.spider, queue.priority

@@ -77,6 +77,8 @@ def test_every_option_is_a_field_that_the_cluster_takes(typed: Any) -> None:
     assert isinstance(decode(orjson.dumps(request)), CrawlRequest)
     (request,) = typed(SEED, "--drop-parameter", "utm_*", "--keep-parameter", "id")
     assert request["parameters"] == {"keep": ["id"], "drop": ["utm_*"]}
+    (request,) = typed(SEED, "--score", "inlinks")
+    assert request["score"] == "inlinks"
     (request,) = typed(SEED, "--prefer", "/a=b=+200", "--prefer", "/c=-30", "--prefer", "/d=drop")
     preferred = [{"match": "/a=b", "add": 200}, {"match": "/c", "add": -30}]
     assert request["priorities"] == [*preferred, {"match": "/d", "drop": True}]

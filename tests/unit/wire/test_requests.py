@@ -89,6 +89,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "obey_robots": True,
         "directives": "obey",
         "guard": "watch",
+        "score": "inlinks",
         "sitemaps": "also",
         "proxy": "de",
         "tls": None,

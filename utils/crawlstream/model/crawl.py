@@ -52,6 +52,8 @@ class Inherited:
     deny_extensions: tuple[str, ...] | None = None
     priorities: tuple[PriorityRule, ...] | None = None
     """Rules of links; the first that fits decides."""
+    score: str | None = None
+    """``inlinks``: waiting pages with three links are promoted; None: they are not."""
     useragent: str | None = None
     cookie: str | None = None
     cookies: Mapping[str, str] | None = None

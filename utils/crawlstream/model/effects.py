@@ -37,6 +37,10 @@ class Outcome(StrEnum):
     """It was never requested; Kafka acknowledged a ``pages_skipped`` event that lists it."""
 
 
+FOUND, FOUND_AGAIN = 2, 3
+"""Values of ``Links.linked``; scripts have them instead of true for links that count."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Links:
     """Requests of one domain, priority and spider to be enqueued in the frontier.
@@ -50,6 +54,9 @@ class Links:
     """Spider type that must fetch them; None: the spider type of the crawl."""
     counts: bool = True
     """True if they count against ``domain_max_pages`` and ``max_pages``; redirects do not."""
+    linked: int = 0
+    """In a crawl with a score ``FOUND``, or ``FOUND_AGAIN`` if their worker has found them for the
+    third time; 0 without a score."""
     fingerprints: list[str] = field(default_factory=list)
     """Signed 64-bit numbers as decimal text; see ``model.url.fingerprint``. The target of a seed's
     redirect has two, separated by a space: one of the entry and one of its page."""

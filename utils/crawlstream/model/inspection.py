@@ -197,6 +197,8 @@ class NextReason(StrEnum):
     """It has the priority of the page that redirected to it."""
     RULE = "rule"
     """A priority rule of its crawl has changed its priority."""
+    PROMOTED = "promoted"
+    """A third link to it was found while it waited."""
     LINK = "link"
     """Its priority is that of its depth, or one that its spider has given it."""
 

@@ -51,6 +51,13 @@ class SitemapUse(StrEnum):
     """Pages are found by them alone."""
 
 
+class PageScore(StrEnum):
+    """Order of waiting pages besides their priority."""
+
+    INLINKS = "inlinks"
+    """A page to which a third link is found is promoted."""
+
+
 class Redirects(StrEnum):
     """Redirects out of the scope that a crawl follows."""
 

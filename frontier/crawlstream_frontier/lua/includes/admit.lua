@@ -2,7 +2,8 @@
 -- Guarantee: a fingerprint is marked only if its entry is admitted; a refused one leaves no trace
 --   but its count under `filtered`. Refusals are counted by reason, never dropped silently.
 -- Links travel as one flat list, because tables are expensive in Lua; the reader keeps its position:
---   for each lot   priority, spider, do they count for caps, site|'', number of groups
+--   for each lot   priority, spider, do they count for caps, site|'', number of groups; instead of true, links of a
+--                  crawl with a score have 2, or 3 if their worker has found them for the third time
 --   for each group domain, n, n fingerprints, n entries (header and body, or a body with a separate header)
 --   With a site they wait under its name; dedupe and caps are those of the domain.
 -- Needs: clock, ledger, throttle, bands, dedupe. Cost: HMGET and HSET; per group SMISMEMBER, and for
@@ -267,6 +268,8 @@ local function pages_of(links, at, amount)
   return pages
 end
 
+--- include: inlinks
+
 -- Admit a group of `amount` links, fingerprints from links[at] on. Return the numbers of admitted links and of
 -- duplicates, and the cap that refused others. A single one is marked by its lookup,
 -- unless a cap may refuse it.
@@ -280,6 +283,9 @@ local function admit_group(terms, domain, record, links, at, amount)
     is_new = not is_marked(c, domain, record, links[at])
   else
     is_new = mark_one(c, domain, record, links[at])
+  end
+  if terms.is_linked and (n < amount or not is_new) then
+    promotion().see(terms, domain, record, links, at, amount)
   end
   if n == 0 or not is_new and not terms.is_seed then
     return 0, amount
@@ -304,7 +310,11 @@ local function admit_group(terms, domain, record, links, at, amount)
     if terms.counts then
       record.counted = record.counted + n
     end
-    enqueue(terms, domain, record, list, entries, n)
+    if terms.is_linked then
+      promotion().enter(terms, domain, record, { list, marks, entries, n })
+    else
+      enqueue(terms, domain, record, list, entries, n)
+    end
     changed_of(c)[domain] = record
   end
   for i = 1, pages and #pages or 0 do
@@ -315,9 +325,9 @@ end
 
 -- Admit links into crawl c, in order; the records of their domains are loaded. `caps` as from `caps_of`.
 -- `seed` ({due}) for a seed: it comes alone and is admitted also if it is known; with a `due` it is
--- delayed until then. `header` for entries without one. Return the number admitted, and a cap or budget that refused
--- others.
-local function admit(c, links, caps, seed, header)
+-- delayed until then. `header` for entries without one; `from` is the domain of their page. Return the number admitted,
+-- and a cap or budget that refused others.
+local function admit(c, links, caps, seed, header, from)
   local due, is_seed = seed and seed.due, seed and true
   local records, admitted, duplicates, refusal = records_of[c], 0, 0, nil
   local at, uncounted = 1, 0
@@ -333,7 +343,8 @@ local function admit(c, links, caps, seed, header)
   while links[at] do
     local priority, S, counts, site, groups = unpack(links, at, at + 4)
     local terms = { c = c, kind = kind_of(c, S, priority), counts = counts, caps = caps, due = due,
-      site = site ~= '' and site or nil, is_seed = is_seed, header = header }
+      site = site ~= '' and site or nil, is_seed = is_seed, header = header, from = from,
+      is_linked = counts and counts ~= true }
     at = at + 5
     for group = 1, groups do
       local domain, amount = links[at], links[at + 1]
@@ -354,9 +365,9 @@ end
 
 -- Admit the links of a page of crawl c; return the number admitted, and the cap that refused others. Links
 -- that come after the run's end are only counted.
-local function admit_children(c, links, caps, header)
+local function admit_children(c, links, caps, header, from)
   if is_open(c) then
-    return admit(c, links, caps, nil, header)
+    return admit(c, links, caps, nil, header, from)
   end
   count(c, 'z:ended_run', amount_of(links))
   return 0, 'ended_run'

@@ -20,6 +20,7 @@
 -- Needs: clock, ledger, views, throttle.
 local PRIORITY_UNIT = 2 ^ 40
 local LAST_BAND = -7500
+local PROMOTED_WITHIN, PROMOTED = 507, 508  -- See `inlinks`.
 local domain_tags = { SEVERAL = '*', MOST_DROPS = 100, drop = false, first = false, prune = false }  -- See its file.
 
 local function rank(priority)
@@ -77,11 +78,19 @@ local function standing(tag)
   return c, priority + shift_of(c)
 end
 
+-- Return how far promotion within its domain has raised a band.
+local function promoted_within(tag)
+  local TENS = 10
+  local c, priority = split_tag(tag)
+  return priority > LAST_BAND and priority % TENS == PROMOTED_WITHIN % TENS and crawl_of(c).is_scored
+    and PROMOTED_WITHIN or 0
+end
+
 -- Return the claim of a band, by which its domain is ranked among others. Shifts are small.
 local function claim_of(standing_of_band, tag)
   local STEPS, LAST, MOST_SHIFT = 100, -7900, 1000
   if standing_of_band > LAST_BAND + MOST_SHIFT then
-    return standing_of_band
+    return has_scored and standing_of_band - promoted_within(tag) or standing_of_band
   end
   local _, priority = split_tag(tag)
   return standing_of_band + (priority > LAST_BAND and 0 or STEPS * (priority - LAST) - priority)

@@ -104,7 +104,7 @@ local function drop_counters(c, run)
   redis.call('HDEL', key, 'top', 'occasion')
   if crawl_of(c).used then
     redis.call('UNLINK', K.used(c))
-    redis.call('HDEL', key, 'recovered')
+    redis.call('HINCRBY', key, 'recovered', -crawl_of(c).used)
     crawl_of(c).used = nil
   end
   redis.call('HSET', key, 'admitted', int(tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0)))

@@ -148,12 +148,14 @@ end
 -- Begin a run: the counters of the former one are dropped; caps, dedupe and their time to live stay. A run that was
 -- lost with an earlier Redis begins again under its own number.
 local function begin_run(c, name, run, lost, occasion)
+  local SCORED = 16
   local key = K.ledger(c)
   for _, field in ipairs(redis.call('HKEYS', key)) do
     if string.find(field, '^[abnfkzpdrw]:') or string.find(field, '^from:') or string.find(field, '^to:') then
       redis.call('HDEL', key, field)
     end
   end
+  local marks = crawl_of(c).is_scored and SCORED or 0
   redis.call('HDEL', key, unpack(RUN_COUNTERS))
   if occasion then
     redis.call('HSET', key, 'occasion', occasion)
@@ -164,8 +166,8 @@ local function begin_run(c, name, run, lost, occasion)
   deltas[c] = nil  -- This call's earlier counts belong to the former run.
   redis.call('HSET', key, 'name', name, 'run', int(run), 'state', 'running',
     'started', int(wall), 'active', int(wall))
-  if lost then
-    redis.call('HSET', key, 'recovered', 1)
+  if lost or marks > 0 then
+    redis.call('HSET', key, 'recovered', int(marks + (lost and 1 or 0)))
   end
   redis.call('ZREM', K.forget, c)
   redis.call('HINCRBY', K.totals, 'running', 1)

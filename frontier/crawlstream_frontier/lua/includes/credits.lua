@@ -9,7 +9,8 @@
 --   ignored), rank (all unspent credits are among this many first of the crawl), elsewhere (credits spent by
 --   others, as last reported), over (the highest limit that is known to be reached), seeds and seeds_limit (seeds
 --   that wait in Kafka for credits, and their limit).
--- `limbo:<c>` LIST of packed {limit, domain cap, priority, spider, site|'', domain, fingerprint, entry};
+-- `limbo:<c>` LIST of packed {limit, domain cap, priority, spider, site|'', domain, fingerprint, entry
+-- [, counts as in `admit`]};
 -- `limbo_marks:<c>` SET of their fingerprints; `limbo_domains:<c>` HASH domain -> their number, if domains have a cap.
 -- Needs: clock, ledger. Cost: nothing in a frontier of one partition, nor for a crawl without a limit.
 local made_accounts, made_credits, made_limbo
@@ -140,7 +141,7 @@ local function limbo()
       else
         fingerprints[#fingerprints + 1] = list[first + i - 1]
         packed[#packed + 1] = cmsgpack.pack({ caps.crawl, caps.domain, terms.kind.priority, terms.kind.spider,
-          terms.site or '', domain, list[first + i - 1], list[group[3] + i - 1] })
+          terms.site or '', domain, list[first + i - 1], list[group[3] + i - 1], terms.counts })
       end
     end
     return packed, fingerprints

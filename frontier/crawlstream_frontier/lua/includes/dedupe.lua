@@ -8,29 +8,9 @@
 --   "<counted> <slab> <own> <bands>": pages counted for the cap, seat (0: none), fingerprints in its
 --   own sets, and its bands as `,<priority>` or `,<priority>@<spider>` each.
 local SLAB_SEATS, SLAB_MEMBERS = 32, 508
-local OWN_SPLIT_FROM, OWN_PER_SET = 400, 209
 local NO_SLAB = '0'
 
-local function sets_for(own)
-  return own <= OWN_SPLIT_FROM and 1 or math.ceil(own / OWN_PER_SET)
-end
-
--- Return the index of the set, among `sets`, that has a fingerprint (linear hashing by its last digits).
-local function set_of(fingerprint, sets)
-  if sets == 1 then
-    return 0
-  end
-  local hash = tonumber(string.sub(fingerprint, -9)) or 0
-  if hash < 0 then
-    hash = -hash
-  end
-  local power = 1
-  while power * 2 <= sets do
-    power = power * 2
-  end
-  local bucket = hash % (power * 2)
-  return bucket < sets and bucket or hash % power
-end
+--- include: own_sets
 
 local function own_key(c, domain, set)
   return K.own_set(c, domain, set == 0 and '0' or int(set))
@@ -120,6 +100,9 @@ local function mark_own(c, domain, record, list, first, amount)
   local before, after = sets_for(record.own), sets_for(record.own + amount)
   if after > before then
     split_sets(c, domain, before, after)
+    for _, of_waiting in ipairs(crawl_of(c).is_scored and { '.1', '.2' } or {}) do
+      split_sets(c .. of_waiting, domain, before, after)  -- See `inlinks`.
+    end
   end
   record.own = record.own + amount
   if after == 1 then

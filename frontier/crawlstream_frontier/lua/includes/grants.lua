@@ -8,6 +8,7 @@ do
 -- Size in bytes from which an answer gets no more entries: an answer that takes longer than a worker waits
 -- would be requested again and again.
 local HEAVY = 4 * 1024 * 1024
+local AS_HEAVY_AS_DROPPED = HEAVY / 512  -- A call ends some hundred entries of promoted pages.
 local answered, known_lots, crawls, profiles = {}, {}, {}, {}
 local amount, weight, new_holds = 0, 0, {}
 
@@ -46,8 +47,13 @@ local function answer(lot, place, domain, entry)
   amount, weight = amount + 1, weight + #entry
 end
 
--- Grant entries that were taken from a band.
+-- Grant entries that were taken from a band; return their number, less those of pages that were promoted and granted.
 function take(lot, domain, entries)
+  if crawl_of(lot.c).is_scored then
+    local dropped
+    entries, dropped = promotion().take(lot.c, domain, entries)
+    weight = weight + dropped * AS_HEAVY_AS_DROPPED
+  end
   lot.head = lot.head or hold_head(now, lot)
   local gate = gates and gates.paid[domain]
   domain = gate and domain .. gate.name or domain
@@ -58,6 +64,7 @@ function take(lot, domain, entries)
     new_holds[amount] = head .. entry
   end
   lot.taken = lot.taken + #entries
+  return #entries
 end
 
 local DIGITS = { '1', '2', '3', '4', '5', '6', '7', '8', '9', [0] = '0' }

@@ -97,8 +97,7 @@ local function pop_band(lot, domain, limit)
   while lot.is_open and popped < limit and not is_heavy() do
     local portion = math.min(limit - popped, PORTION)
     local entries = redis.call('LPOP', lot.band .. domain, portion) or {}
-    take(lot, domain, entries)
-    popped = popped + #entries
+    popped = popped + take(lot, domain, entries)
     if #entries < portion and not (lot.has_parts and band_parts().refill(lot.spider, lot.tag, domain)) then
       return popped, false
     end

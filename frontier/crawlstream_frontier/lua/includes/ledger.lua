@@ -18,7 +18,7 @@ local function count(c, field, amount)
   of[field] = (of[field] or 0) + amount
 end
 
-local crawl_cache, crawl_of = {}, nil
+local crawl_cache, crawl_of, has_scored = {}, nil, false
 
 --- include: standings
 
@@ -27,7 +27,8 @@ local wake_tend_by
 --- include: budgets
 
 -- Return {state, run, name, expires, paused, recovered, occasion, parts, context} of crawl c; state is nil for an
--- unknown crawl. `budgets`: those of its run, and what it has spent of them; `used`: see `domain_budgets`.
+-- unknown crawl. `budgets`: those of its run, and what it has spent of them; `used`: see `domain_budgets`; `is_scored`:
+-- see `inlinks`.
 function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
@@ -38,9 +39,11 @@ function crawl_of(c)
       parts = x[8] and true or nil, context = x[9] and standings().read(x[9]) or nil }
     crawl_cache[c] = record
     if x[6] and x[6] ~= '1' then
-      local BUDGETED, USED = 2, 4
-      local own = x[6] % USED
-      record.used = own < tonumber(x[6]) and x[6] - own or nil
+      local BUDGETED, USED, SCORED = 2, 4, 16
+      local own, used = x[6] % USED, x[6] % SCORED
+      record.used = own < used and used - own or nil
+      record.is_scored = tonumber(x[6]) >= SCORED or nil
+      has_scored = has_scored or record.is_scored
       if own >= BUDGETED then
         look_at_budgets(c, record)
       end

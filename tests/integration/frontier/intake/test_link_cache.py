@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from crawling.links.encoded import EncodedLinks
 from crawlstream.errors import RedisUnavailable
-from crawlstream.model.effects import Links, Outcome, Settle
+from crawlstream.model.effects import FOUND, FOUND_AGAIN, Links, Outcome, Settle
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.url import fingerprint
 from crawlstream.wire.stored import LinkEncoder
@@ -163,3 +163,18 @@ def test_the_oldest_is_forgotten() -> None:
     assert cache.new_of(b"2", [group]) == ([group], 0)
     cache.enter(2)
     assert cache.new_of(b"1", [group]) == ([group], 0)
+
+
+def test_links_of_a_crawl_with_a_score_are_counted() -> None:
+    """A link is sent again when it is found for the third time, and never after that."""
+    cache = LinkCache()
+    cache.learn(1, b"1", links("a", range(2)).fingerprints)
+    one, both = links("a", [1], linked=FOUND), links("a", range(2), linked=FOUND)
+    assert cache.found_again(b"1", [links("a", [1])]) == []
+    assert cache.found_again(b"1", [one]) == []
+    (again,) = cache.found_again(b"1", [both])
+    assert (again.fingerprints, again.linked) == (one.fingerprints, FOUND_AGAIN)
+    (again,) = cache.found_again(b"1", [both])
+    assert again.fingerprints == links("a", [0]).fingerprints
+    assert cache.found_again(b"1", [both]) == []
+    assert cache.found_again(b"2", [both]) == []

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from crawlstream.errors import FrontierMoved, NoFrontier
 from crawlstream.model.crawl import Budgets, CrawlKey
-from crawlstream.model.effects import Outcome
+from crawlstream.model.effects import FOUND, Outcome
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.layout import create_frontier
 from crawlstream_frontier.moving import filling
@@ -235,3 +235,25 @@ async def bench_of(frontiers: Frontiers) -> Bench:
     await bench.rule(ThrottleRule(hits=10**6, window_s=1, moderated=False, concurrency=10**6))
     await bench.advance(5_000)
     return bench
+
+
+async def test_promoted_pages_are_moved_once(redis: Redis) -> None:
+    """Pages that wait keep their places; entries of pages that were fetched are left out."""
+    bench = await open_bench(redis)
+    await bench.feed.seeds(*(f"s{n}/" for n in range(3)), score="inlinks", priority=100)
+    paths = [*range(300)]
+    for number, lease in enumerate(await bench.worker.lease(3)):
+        bench.worker.session._children._link_cache.enter(-1)
+        group = links("a", paths if number < 2 else [7, 250, 9], linked=FOUND)
+        await bench.worker.settle(lease, links=[group])
+    (page,) = await bench.worker.lease()
+    await bench.worker.settle(page)
+    await at_rest(bench)
+    old, new = frontiers_in(redis, 1, "cs"), frontiers_in(redis, 1, "a")
+    before = await waiting_in(old)
+    assert sum(map(len, before.values())) == 299
+    await move(old, new)
+    assert await waiting_in(new) == before
+    urls = await (await bench_of(new)).worker.crawl_all(500)
+    rest = [n for n in paths if n not in {7, 9, 250}]
+    assert urls == [f"a/{n}" for n in (250, 9, *rest)]

@@ -73,11 +73,14 @@ local function abandon_band(S, domain, priority)
   local reason = (band_parts().has_entries(S, tag, domain) or shelf_notes().get(S, tag, domain)) and cause_of(S, domain)
   while reason and left > 0 and band_parts().has_entries(S, tag, domain) do
     local entries = redis.call('LPOP', K.band(S, tag, domain), left)
+    left = left - #entries
+    if crawl_of(c).is_scored then
+      entries = promotion().take(c, domain, entries)
+    end
     for i = 1, #entries do
       bury(c, S, domain, tonumber(priority), entries[i], reason)
     end
     count(c, 'queued', -#entries)
-    left = left - #entries
   end
   is_waiting = reason and left > 0 and shelf_notes().get(S, tag, domain) and true or is_waiting
 end

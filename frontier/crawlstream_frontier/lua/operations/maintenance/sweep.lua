@@ -30,6 +30,7 @@ if not c then
 end
 local key = K.domains(c)
 local own_spider = string.match(crawl_of(c).name or '', '^[^:]*')
+local kinds_of_sets = crawl_of(c).is_scored and { '', '.1', '.2' } or { '' }  -- See `inlinks`.
 local doomed, gone = {}, {}
 
 -- Return the rest of this step's limit.
@@ -113,7 +114,9 @@ local function sweep_sets(domain, text, own)
   local sets = sets_for(own)
   local stay = math.max(sets - math.max(left(), 1), 0)
   for set = stay, sets - 1 do
-    doomed[#doomed + 1] = own_key(c, domain, set)
+    for _, of_waiting in ipairs(kinds_of_sets) do
+      doomed[#doomed + 1] = own_key(c .. of_waiting, domain, set)
+    end
   end
   if stay > 0 then
     local record = parse_domain_record(text)
@@ -187,7 +190,9 @@ local function sweep_slabs()
   local slabs = tonumber(redis.call('HGET', K.ledger(c), 'slab') or 0)
   local stay = math.max(slabs - a_step, 0)
   for slab = stay + 1, slabs do
-    doomed[#doomed + 1] = K.slab(c, int(slab))
+    for _, of_waiting in ipairs(kinds_of_sets) do
+      doomed[#doomed + 1] = K.slab(c .. of_waiting, int(slab))
+    end
   end
   if stay > 0 then
     redis.call('HSET', K.ledger(c), 'slab', int(stay))

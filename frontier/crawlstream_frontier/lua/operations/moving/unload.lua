@@ -13,12 +13,15 @@
 --   band     which, spider, tag, domain, from -> {entry …} of a head ('b') or a tail ('bt')
 --   own      c, domain, set       -> {fingerprint …}
 --   slabs    c, first, last       -> {{fingerprint …} …}
+--   listed   c, domain, {fingerprint …} -> {state as in `listed` …}
 --   delayed  c, spider, from      -> {member, due …}
 --   states   cursor               -> {next, {name, state …}}
 --   chunk    id                   -> {value|''}
 -- Returns: packed {part …}, as above
 -- Cost: O(returned data), about 100 KB.
 --- include: keys
+--- include: own_sets
+--- include: listed
 local CRAWLS, DOMAINS, ENTRIES, STATES = 50, 100, 100, 500
 local tell = {}
 
@@ -105,6 +108,8 @@ function tell.slabs(c, first, last)
   end
   return slabs
 end
+
+tell.listed = listed_states
 
 function tell.delayed(c, S, from)
   return redis.call('ZRANGE', K.delayed(S, c), from, from + ENTRIES - 1, 'WITHSCORES')

@@ -61,8 +61,8 @@ local function let_enter(c, ones)
   end
   load_domain_records(c, domains)
   for i, one in ipairs(ones) do
-    local limit, domain_cap, priority, S, site, domain, fingerprint, entry = unpack(one)
-    for _, part in ipairs({ priority, S, true, site, 1, domain, 1, fingerprint, entry }) do
+    local limit, domain_cap, priority, S, site, domain, fingerprint, entry, counts = unpack(one, 1, 9)
+    for _, part in ipairs({ priority, S, counts or true, site, 1, domain, 1, fingerprint, entry }) do
       links[#links + 1] = part
     end
     if not ones[i + 1] or ones[i + 1][2] ~= domain_cap then

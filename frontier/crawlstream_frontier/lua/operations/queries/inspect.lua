@@ -4,8 +4,8 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 name of the crawl, 2 domain, 3 fingerprint|'' (''; no page requested), 4 most entries,
 --   5 most workers, 6 the site in the domain where the page is counted, or the domain.
--- Returns: packed {run, state, is the fingerprint known, queued, delayed, held, is it complete}; {} for
---   an unknown crawl
+-- Returns: packed {run, state, is the fingerprint known, queued, delayed, held, is it complete, does its page wait by
+--   an entry with a mark (see `inlinks`)}; {} for an unknown crawl
 --   queued  {spider, priority, standing, length, {entry …} of the head, {id, entries, chunk|'' …} in their order,
 --           {entry …} of the tail}, best standing first; chunk '': it is on another server
 --   delayed {spider, due_ms from now, priority, entry}
@@ -20,6 +20,7 @@
 --- include: admit
 --- include: holds
 --- include: shelf
+--- include: listed
 
 local name, domain, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local most_entries, most_workers, site = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
@@ -115,5 +116,6 @@ end
 
 local is_known = fingerprint ~= '' and is_marked(c, domain, record, fingerprint)
 local crawl = crawl_of(c)
+local is_listed = crawl.is_scored and fingerprint ~= '' and listed_states(c, domain, { fingerprint })[1] > 0
 return cmsgpack.pack({ tonumber(run), crawl.paused and 'paused' or crawl.state, is_known, queued,
-  delayed, held, is_complete })
+  delayed, held, is_complete, is_listed or false })

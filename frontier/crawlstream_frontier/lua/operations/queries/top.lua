@@ -4,15 +4,19 @@
 --   domains are taken by the time when they are due, and by rank if it is equal.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 name of the crawl, 2 most entries of a domain, and of delayed entries.
--- Returns: packed {run, state, is it complete, domains, delayed, profiles}; {} for an unknown crawl
+-- Returns: packed {run, state, is it complete, domains, delayed, profiles, shift of its priorities}; {} for an unknown
+--   crawl
 --   domains  {spider, domain, due_ms from now|-1 (parked), rule|'', bands {ahead, standing, {entry …} …}};
 --            `ahead`: entries of other crawls that come before those of the band
 --   delayed  {spider, domain, due_ms from now, standing, entry}
 --   profiles number -> bytes, of some entries
 -- Cost: about 40 commands, 0.3 to 1.7 million instructions, whatever the size of the crawl; with groups, up to five
---   more for each domain that waits in a gate. If the crawl has up to MOST_DOMAINS domains, all are examined; else the
+--   more for each domain that waits in a gate, and four for each page of a crawl with a score.
+--   If the crawl has up to MOST_DOMAINS domains, all are examined; else the
 --   first of the spider's indexes, which belong to any crawl.
 --- include: present
+--- include: own_sets
+--- include: listed
 local name, most = ARGV[1], tonumber(ARGV[2])
 local c, run, live = string.match(redis.call('HGET', K.names, name) or '', '^(%d+) (%d+) (%d)$')
 if not c then
@@ -107,9 +111,24 @@ local function note_profiles(entries)
   end
 end
 
+-- Return the entries whose pages wait, each page once, without their marks (see `inlinks`). `seen`: by fingerprint.
+local function pages_of(at, entries, seen)
+  local MARK, pages = '^(%d+)!(%-?%d+) (%S*) (,.*)$', {}
+  for _, entry in ipairs(entries) do
+    local number, fingerprint, domain, body = string.match(entry, MARK)
+    local is_page = not number
+    if number and not seen[fingerprint] then
+      seen[fingerprint] = true
+      is_page = listed_states(c, domain ~= '' and domain or at, { fingerprint })[1] > 0
+    end
+    pages[#pages + 1] = is_page and (number and number .. body or entry) or nil
+  end
+  return pages
+end
+
 -- Return the bands of the crawl in a domain, best first, with up to `limit` entries in all.
 local function bands_in(S, domain, o, limit)
-  local tags, bands, ahead = { o }, {}, 0
+  local tags, bands, ahead, seen = { o }, {}, 0, {}
   if o == SEVERAL then
     tags, reads = redis.call('ZRANGE', K.several(S, domain), 0, MOST_BANDS), reads + 1
   end
@@ -122,7 +141,7 @@ local function bands_in(S, domain, o, limit)
     end
     reads = reads + 1
     if of == c then
-      local entries = redis.call('LRANGE', key, 0, limit - 1)
+      local entries = pages_of(domain, redis.call('LRANGE', key, 0, limit - 1), seen)
       limit = limit - #entries
       bands[#bands + 1], bands[#bands + 2] = ahead, priority + shift
       bands[#bands + 1] = entries
@@ -184,4 +203,4 @@ for n = 1, math.min(#spiders, MOST_SPIDERS) do
   end
 end
 local state, is_paused = unpack(redis.call('HMGET', K.ledger(c), 'state', 'paused'))
-return cmsgpack.pack({ tonumber(run), is_paused and 'paused' or state, is_complete, found, delayed, profiles })
+return cmsgpack.pack({ tonumber(run), is_paused and 'paused' or state, is_complete, found, delayed, profiles, shift })

@@ -166,7 +166,7 @@ for _, settle in ipairs(settles) do
     refused[#refused + 1] = token
   else
     local c = hold.lot.c
-    local _, refusal = admit_children(c, links, caps_of(domain_cap, crawl_cap))
+    local _, refusal = admit_children(c, links, caps_of(domain_cap, crawl_cap), nil, hold.domain)
     if refusal then
       capped[#capped + 1] = token
     end

@@ -26,9 +26,10 @@ if is_crowded(memory()) then
   finish()
   return cmsgpack.pack({ life, true })
 end
-local c = parse_hold(token, packed).lot.c
+local hold = parse_hold(token, packed)
+local c = hold.lot.c
 load_domain_records(c, add_domains(links, {}))
-admit_children(c, links, caps_of(domain_cap, crawl_cap))
+admit_children(c, links, caps_of(domain_cap, crawl_cap), nil, hold.domain)
 save_domain_records()
 finish()
 return cmsgpack.pack({ life, false })

@@ -1,0 +1,1 @@
+"""Promotion by in-links in the plain model of the frontier."""
