@@ -91,10 +91,10 @@ VISIT_BUGS = {
         wrong="found = await _resolved(host, port)",
         test="integration/pipeline/test_page_changes.py::nothing_internal",
     ),
-    "a diff begins with a text that another process has replaced": Bug(
+    "a page that comes back has no diff": Bug(
         module="pipeline_service.memory.sql.change_texts",
-        right="if any(pair is not None and pair not in self._diffs for pair in pairs):",
-        wrong="if not self._diffs and any(pairs):",
-        test="integration/pipeline/test_page_changes.py::overtaken and sqlite",
+        right="_WITH_DIFF = (ChangeKind.CHANGED, ChangeKind.BACK)",
+        wrong="_WITH_DIFF = (ChangeKind.CHANGED,)",
+        test="integration/pipeline/test_page_changes.py::follow_each_other and sqlite",
     ),
 }
