@@ -62,6 +62,7 @@ class Name(StrEnum):
     SHELVES = "shelves"
     PARTITIONS = "partitions"
     LINKS = "links"
+    QUALITY_COST = "quality-cost"
     QUALITY_CPU = "quality-cpu"
     WASTE = "waste"
     ENDINGS = "endings"
