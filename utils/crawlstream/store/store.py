@@ -184,8 +184,12 @@ class Store:
     def _create_remotely(self, name: str, data: bytes) -> bool:
         try:
             self._filesystem.pipe_file(self._path(name), data, mode="create")
-        except FileExistsError:
-            return False
+        except OSError as error:
+            # The library recognizes an existing object by a field that only S3 itself has.
+            said = getattr(error.__cause__, "response", {}).get("Error", {})
+            if isinstance(error, FileExistsError) or said.get("Code") == "PreconditionFailed":
+                return False
+            raise
         return True
 
     @contextmanager
