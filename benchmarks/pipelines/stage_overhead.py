@@ -19,11 +19,10 @@ from lib.pages import records
 from redis.asyncio import Redis
 
 from crawlstream.boot.liveness import Liveness
+from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import Batch, Record
-from crawlstream.store.store import Store
-from pipeline_service.formats.files import Crawl
 from pipeline_service.records.judging import judge
-from pipeline_service.sinks.files.files_sink import FilesSink
+from pipeline_service.sink_factory import open_sink
 from pipeline_service.sinks.files.segments import Spool
 from pipeline_service.spec.config import Pipeline, read
 from pipeline_service.staging import Staging
@@ -62,8 +61,7 @@ async def turn(pages: list[Record], stages: str = "") -> Spent:
         async def begin(_: int) -> None:
             return None
 
-        store = Store.at(f"{folder}/out")
-        sink = FilesSink(pipeline, store, spool, begin=begin, crawl=Crawl("bench"))
+        sink = open_sink(load_settings(), pipeline, spool, begin=begin, shape=None)
         await sink.position(_TOPIC, 0)
         before, wall = Spent(time.process_time(), _workers_s(), 0), time.perf_counter()
         for part in Batch(_TOPIC, 0, 0, len(pages), pages).chunks(200):
@@ -73,7 +71,7 @@ async def turn(pages: list[Record], stages: str = "") -> Spent:
         await sink.end(live)
         ours_s = time.process_time() - before.ours_s
         took = Spent(ours_s, _workers_s() - before.workers_s, time.perf_counter() - wall)
-        assert sink.parts[0].account.total.delivered == len(pages)
+        assert sink.standings[0].account.total.delivered == len(pages)
         await staging.close()
         spool.close()
     return took

@@ -323,7 +323,7 @@ class ChaosCluster:
             **SETTINGS,
             **(_ROUND_SETTINGS if self.before else _ROUND_SETTINGS | _DROPS),
             **self.keyring.settings,
-            **(describe(self.home) if self.pipelines else {}),
+            **(describe(self.home, has_table=not self.before) if self.pipelines else {}),
             **(_PATIENT if self.renderers else {}),
             **(_on_shelf(self.proxies["shelf"]) if self.has_shelf else {}),
             "KAFKA_HOSTS": f"127.0.0.1:{self.proxies['kafka'].port}",

@@ -20,6 +20,7 @@ from crawlstream_chaos import report
 from crawlstream_chaos.cluster import ChaosCluster
 from crawlstream_chaos.facts.facts import RoundFailed, Violation
 from crawlstream_chaos.nemesis import FAULTS, OF_SHELF
+from crawlstream_chaos.pipelines.described import readers
 from crawlstream_chaos.rounds import Round, RoundResult, Say
 from crawlstream_chaos.scenarios import SCENARIOS, Scenario, chosen
 from crawlstream_chaos.strikes.pipeline_faults import OF_PIPELINES
@@ -133,6 +134,7 @@ class ScenarioRunner:
         )
         if options.has_versions:
             cluster.before = await asyncio.to_thread(before)
+            cluster.stores = readers(home, has_table=False) if pipelines else ()
         async with cluster:
             until = time.monotonic() + options.seconds
             for number, scenario in enumerate(cycle(options.scenarios)):

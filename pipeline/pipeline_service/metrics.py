@@ -45,7 +45,7 @@ SEGMENTS = Counter(
 )
 CLAIMS_LOST = Counter(
     "crawlstream_pipeline_claims_lost",
-    "Number of segments that another process had claimed first.",
+    "Number of segments that another process had claimed, or committed, first.",
     ["pipeline"],
 )
 LAG_RECORDS = Gauge(

@@ -31,8 +31,16 @@ from pipeline_service.sinks.files.segments import Spool
 from pipeline_service.sinks.idempotent import row_store
 from pipeline_service.sinks.kafka import KafkaStore
 from pipeline_service.sinks.kept_notes import KeptInFiles, KeptInRows
+from pipeline_service.sinks.lake.opening import (
+    open_lake,
+    open_lake_notes,
+    open_notes,
+    open_table,
+    prove_lake,
+)
 from pipeline_service.sinks.row_maker import RowMaker, check_columns, columns_of
 from pipeline_service.sinks.rows import RowsSink
+from pipeline_service.sinks.segment_sink import SegmentSettings
 from pipeline_service.sinks.sink import Begin, Kept, PageSink
 from pipeline_service.sinks.sql.database import Database
 from pipeline_service.sinks.sql.notes import Notebook
@@ -40,7 +48,8 @@ from pipeline_service.sinks.sql.sqlite import Sqlite
 from pipeline_service.sinks.sql.store import NoEffect, SqlEffect, SqlStore
 from pipeline_service.sinks.sql.table import TableEffect
 from pipeline_service.spec.config import OF_FAILURES, Pipeline
-from pipeline_service.spec.files_spec import FilesSpec as FilesConfig
+from pipeline_service.spec.files_spec import FilesSpec
+from pipeline_service.spec.lake import LakeSpec
 from pipeline_service.spec.memory import PagesSink, Visits
 from pipeline_service.spec.sinks import GROUP, KafkaSpec, PluginSpec, SqlSpec
 
@@ -53,9 +62,20 @@ def open_sink(
     ``shape`` is of rows that are not the pages themselves.
     """
     with _blaming(pipeline):
-        if isinstance(pipeline.sink, FilesConfig):
-            crawl, store = crawl_of(settings), open_store(pipeline)
-            return FilesSink(pipeline, store, spool, begin=begin, crawl=crawl, shape=shape)
+        if isinstance(pipeline.sink, FilesSpec):
+            made = SegmentSettings(
+                pipeline=pipeline.name,
+                limits=pipeline.sink,
+                spool=spool,
+                columns=columns_of(shape),
+                crawl=crawl_of(settings),
+                shape=shape,
+            )
+            store, repeats = open_store(pipeline), pipeline.repeats
+            return FilesSink(made, store, repeats=repeats, begin=begin)
+        if isinstance(pipeline.sink, LakeSpec):
+            bodies = bodies_of(settings, pipeline.sink.body)
+            return open_lake(pipeline, spool, begin=begin, shape=shape, bodies=bodies)
         if isinstance(pipeline.sink, PagesSink):
             sink, is_banned = pipeline.sink, lambda page: pipeline.ban_of(page) != ""
             compares = sink.changes is not None and sink.changes.has_diff
@@ -69,8 +89,10 @@ def open_kept(settings: Settings, pipeline: Pipeline) -> Kept:
     """Open the notes that a pipeline's sink keeps, on a connection of its own."""
     sink = pipeline.sink
     with _blaming(pipeline):
-        if isinstance(sink, FilesConfig):
+        if isinstance(sink, FilesSpec):
             return KeptInFiles(open_store(pipeline))
+        if isinstance(sink, LakeSpec):
+            return open_lake_notes(pipeline)
         if isinstance(sink, SqlSpec):
             return KeptInRows(_sql(pipeline, sink, NoEffect()), place_of(pipeline))
         return KeptInRows(open_rows(settings, pipeline, RowMaker(())), place_of(pipeline))
@@ -79,10 +101,14 @@ def open_kept(settings: Settings, pipeline: Pipeline) -> Kept:
 def prove(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) -> None:
     """Check that the store supports the pipeline. ConfigError, Unavailable."""
     with _blaming(pipeline):
-        if isinstance(pipeline.sink, FilesConfig):
+        if isinstance(pipeline.sink, FilesSpec):
             with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  a device
                 make_writer(pipeline.sink.format, nowhere, Crawl("")).close()
             open_store(pipeline).prove()
+            return
+        if isinstance(pipeline.sink, LakeSpec):
+            bodies_of(settings, pipeline.sink.body)
+            prove_lake(pipeline, shape)
             return
         store: RowStore
         if isinstance(pipeline.sink, PagesSink):
@@ -108,8 +134,10 @@ def _blaming(pipeline: Pipeline) -> Iterator[None]:
 
 def place_of(pipeline: Pipeline) -> str:
     """Where pages go, for people; without secrets."""
-    if isinstance(pipeline.sink, FilesConfig):
+    if isinstance(pipeline.sink, FilesSpec):
         return f"{pipeline.sink.format} to {open_store(pipeline).url('')}"
+    if isinstance(pipeline.sink, LakeSpec):
+        return open_table(pipeline, None).place
     if isinstance(pipeline.sink, KafkaSpec):
         return f"topic {pipeline.sink.topic}"
     if isinstance(pipeline.sink, PluginSpec):
@@ -123,9 +151,10 @@ def place_of(pipeline: Pipeline) -> str:
 
 def new_folder(pipeline: Pipeline) -> str | None:
     """The folder of this machine's where its files are to be, if there never were any."""
-    if not isinstance(pipeline.sink, FilesConfig):
+    if not isinstance(pipeline.sink, FilesSpec | LakeSpec):
         return None
-    store = open_store(pipeline)
+    is_files = isinstance(pipeline.sink, FilesSpec)
+    store = open_store(pipeline) if is_files else open_notes(pipeline)
     return store.url("") if store.is_new else None
 
 
@@ -197,18 +226,24 @@ def _memory(pipeline: Pipeline, sink: PagesSink) -> MemoryEffect:
 
 def make_maker(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) -> RowMaker:
     """Return the maker of a pipeline's rows; ConfigError."""
-    sink, bodies = pipeline.sink, None
+    sink = pipeline.sink
     if not isinstance(sink, SqlSpec):
         columns = columns_of(shape) if isinstance(sink, PluginSpec) else ()
         return RowMaker(columns, shape=shape)
     if shape is not None:
         check_columns(shape, sink)
-    if sink.body == "ref":
-        if not settings.body_store:
-            raise ConfigError('body = "ref" needs a body store: set CRAWLSTREAM_BODY_STORE')
-        bodies = BodyStore.at(settings.body_store)
+    bodies = bodies_of(settings, sink.body)
     columns = columns_of(shape, with_body=sink.body == "bytes")
     return RowMaker(columns, shape=shape, bodies=bodies, replaces=sink.on_repeat == "replace")
+
+
+def bodies_of(settings: Settings, body: str) -> BodyStore | None:
+    """Return where bodies are kept if a sink only refers to them; ConfigError."""
+    if body != "ref":
+        return None
+    if not settings.body_store:
+        raise ConfigError('body = "ref" needs a body store: set CRAWLSTREAM_BODY_STORE')
+    return BodyStore.at(settings.body_store)
 
 
 def crawl_of(settings: Settings) -> Crawl:

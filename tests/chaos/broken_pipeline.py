@@ -2,7 +2,8 @@
 
     python -m chaos.broken_pipeline URL FORMAT
 
-writes a fixed topic as ``support.pipelines.writer`` does, in segments of ``SEGMENT`` records.
+writes a fixed topic as ``support.pipelines.writer`` does, in segments of ``SEGMENT`` records; into
+a Delta table where FORMAT is ``delta``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,15 @@ from pipeline_service.records.judging import Judged, Wanted
 from pipeline_service.sinks.files.claims import Claim, ClaimChain
 from pipeline_service.sinks.files.files_sink import FilePart, FilesSink
 from pipeline_service.sinks.files.segments import Segment
+from pipeline_service.sinks.lake.delta import DeltaLake
+from pipeline_service.sinks.lake.table import LakeCommit
 from support.pipelines import writer
 from support.pipelines.results import record
 
 _write, _load, _finish, _add = (
     FilesSink.write, FilesSink._load, FilesSink._finish, Segment._add,
 )  # fmt: skip
+_commit = DeltaLake.commit
 
 
 def values() -> Sequence[bytes]:
@@ -62,7 +67,7 @@ async def _put_first(self: FilesSink, part: FilePart, why: str, live: Any) -> in
         claim = Claim(start=segment.start, next=segment.next, previous=None, files=sorted(files))
         setattr(segment, "close", lambda: list(files.values()))  # noqa: B010  closed once
         failpoint("before_put")
-        await self._put(part, claim, files, live)
+        await self._put(claim, files, live)
     return await _finish(self, part, why, live)
 
 
@@ -82,6 +87,11 @@ def _break_commits() -> None:
     setattr(FilesSink, "_load", _go_on_there)  # noqa: B010
 
 
+def _append_anyway(self: DeltaLake, commit: LakeCommit) -> bool:
+    """Commit behind whatever position the table has."""
+    return _commit(self, replace(commit, expected=self.position(commit.name)))
+
+
 BREAKS: Mapping[str, Callable[[], None]] = {
     "commit-first": _break_commits,
     "put-first": lambda: setattr(FilesSink, "_finish", _put_first),
@@ -89,12 +99,22 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "drop-nul": lambda: setattr(Segment, "_add", _drop_nul),
 }
 """Broken pipelines by law: each does one thing that it must not do."""
+BREAKS_OF_TABLES: Mapping[str, Callable[[], None]] = {
+    "append-anyway": lambda: setattr(DeltaLake, "commit", _append_anyway),
+}
+"""Broken pipelines that write a table."""
+
+
+def described(place: str, which: str, segment: str) -> str:
+    """A sink with short segments."""
+    limits = f"max_age = 3600, max_records = {segment}"
+    if which == "delta":
+        return f'kind = "delta", url = "{place}", body = "bytes", {limits}'
+    return f'kind = "files", path = "{place}", format = "{which}", {limits}'
+
 
 if __name__ == "__main__":
     if name := os.environ.get("BREAK"):
-        BREAKS[name]()
-    asked = writer.pipeline(
-        f'kind = "files", path = "{sys.argv[1]}", format = "{sys.argv[2]}", max_age = 3600,'
-        f" max_records = {os.environ['SEGMENT']}"
-    )
+        {**BREAKS, **BREAKS_OF_TABLES}[name]()
+    asked = writer.pipeline(described(sys.argv[1], sys.argv[2], os.environ["SEGMENT"]))
     asyncio.run(writer.write(asked, Path(os.environ["SPOOL"]), values))

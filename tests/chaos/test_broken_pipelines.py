@@ -15,10 +15,11 @@ from typing import Any
 import orjson
 import pytest
 
-from chaos.broken_pipeline import BREAKS, values
+from chaos.broken_pipeline import BREAKS, BREAKS_OF_TABLES, values
 from crawlstream_chaos.facts.facts import Facts, FedCrawl, TopicRecord
 from crawlstream_chaos.laws.pipeline_stores import LAWS
 from crawlstream_chaos.pipelines.store_reader import StoreReader
+from crawlstream_chaos.pipelines.table_reader import TableReader
 from support.waiting import WaitUntil
 
 NEEDS_AN_EVENT = ("a delivery is reported",)
@@ -30,12 +31,15 @@ CAUGHT = {
     "drop-nul": "each page is stored once",
 }
 FROZEN_AT = {"put-first": "before_put:stop:2"}
+OF_FILES, OF_TABLES = "jsonl.zst", "delta"
 
 
-def start(folder: Path, *, segment: int, **env: str) -> subprocess.Popen[bytes]:
+def start(
+    folder: Path, which: str = OF_FILES, *, segment: int, **env: str
+) -> subprocess.Popen[bytes]:
     """A pipeline that writes the topic."""
     return subprocess.Popen(
-        [sys.executable, "-m", "chaos.broken_pipeline", str(folder / "out"), "jsonl.zst"],
+        [sys.executable, "-m", "chaos.broken_pipeline", str(folder / "out"), which],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(sys.path),
@@ -47,7 +51,7 @@ def start(folder: Path, *, segment: int, **env: str) -> subprocess.Popen[bytes]:
     )
 
 
-def broken_laws(folder: Path) -> set[str]:
+def broken_laws(folder: Path, which: str = OF_FILES) -> set[str]:
     """Return the violations that the auditor finds in store and topic."""
     told = [_told(value) for value in values()]
     pages = [
@@ -57,6 +61,8 @@ def broken_laws(folder: Path) -> set[str]:
     ]
     places = [f"t-0-{n}" for n, value in enumerate(told) if value is None]
     reader = StoreReader("p", folder / "out" / "p" / "edition=1", statuses=range(200, 201))
+    if which == OF_TABLES:
+        reader = TableReader("p", folder / "out", statuses=range(200, 201))
     facts = Facts(
         fed=[FedCrawl(crawlid="job", delivered={})],
         records=pages,
@@ -77,13 +83,14 @@ def _told(value: bytes) -> Any:
 
 
 async def write_beside_one_that_is_frozen(
-    folder: Path, wait_until: WaitUntil, name: str = ""
+    folder: Path, wait_until: WaitUntil, name: str = "", which: str = OF_FILES
 ) -> None:
     """A pipeline freezes at a segment; another one writes all in longer ones; both continue."""
-    at = FROZEN_AT.get(name, "before_claim:stop:2")
-    with start(folder, segment=6, FAILPOINT=at, BREAK=name) as frozen:
+    of_tables = "before_commit:stop:2" if which == OF_TABLES else "before_claim:stop:2"
+    at = FROZEN_AT.get(name, of_tables)
+    with start(folder, which, segment=6, FAILPOINT=at, BREAK=name) as frozen:
         await wait_until(lambda: os.waitpid(frozen.pid, os.WNOHANG | os.WUNTRACED)[0])
-        with start(folder, segment=20) as other:
+        with start(folder, which, segment=20) as other:
             assert other.wait() == 0
         frozen.send_signal(signal.SIGCONT)
         frozen.wait()
@@ -103,6 +110,8 @@ async def test_whoever_keeps_to_them_breaks_no_law(tmp_path: Path, wait_until: W
     assert broken_laws(tmp_path / "frozen") == set()
     await write_after_one_that_is_killed(tmp_path / "killed")
     assert broken_laws(tmp_path / "killed") == set()
+    await write_beside_one_that_is_frozen(tmp_path / "table", wait_until, "", OF_TABLES)
+    assert broken_laws(tmp_path / "table", OF_TABLES) == set()
 
 
 @pytest.mark.parametrize("name", BREAKS)
@@ -115,3 +124,12 @@ async def test_a_pipeline_that_breaks_a_law_is_caught(
     else:
         await write_after_one_that_is_killed(tmp_path, name)
     assert CAUGHT[name] in broken_laws(tmp_path)
+
+
+@pytest.mark.parametrize("name", BREAKS_OF_TABLES)
+async def test_a_pipeline_that_breaks_a_law_of_tables_is_caught(
+    name: str, tmp_path: Path, wait_until: WaitUntil
+) -> None:
+    """The auditor reads the table as its log has it."""
+    await write_beside_one_that_is_frozen(tmp_path, wait_until, name, OF_TABLES)
+    assert "each page is stored once" in broken_laws(tmp_path, OF_TABLES)

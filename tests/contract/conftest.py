@@ -55,10 +55,13 @@ def _described(request: pytest.FixtureRequest, kind: str, folder: Path, name: st
         return (
             f'kind = "files", path = "objects://bucket/out", format = "{which or "jsonl"}", {_FEW}'
         )
-    if kind == "sqlite":
-        return f'kind = "sql", url = "sqlite:///{folder}/pages.db"'
-    if kind == "kafka":
-        return f'kind = "kafka", topic = "{name}.out"'
+    plain = {
+        "delta": f'kind = "delta", url = "{folder}/a table", {_FEW}',
+        "sqlite": f'kind = "sql", url = "sqlite:///{folder}/pages.db"',
+        "kafka": f'kind = "kafka", topic = "{name}.out"',
+    }
+    if kind in plain:
+        return plain[kind]
     if kind in {"redis", "keyed"}:
         return f'kind = "{kind}", url = "{_emptied(request.getfixturevalue("redis_server"))}"'
     server: RunningPostgres = request.getfixturevalue("postgres_server")

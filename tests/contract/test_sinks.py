@@ -21,9 +21,11 @@ from support.pipelines.results import page_id, record
 from support.pipelines.targets import Target, select
 from support.waiting import WaitUntil
 
-KINDS = ("file", "objects", "sqlite", "postgresql", "kafka", "redis", "keyed")
+KINDS = ("file", "objects", "delta", "sqlite", "postgresql", "kafka", "redis", "keyed")
 """The last but one is the example of ``docs/sinks.md``, the last has no transactions."""
 FORMATS = tuple(f"file/{which}" for which in ("jsonl.gz", "jsonl.zst", "warc.gz", "parquet"))
+WITHOUT_BODIES = ("delta", "sqlite", "postgresql")
+"""Bodies are left out there unless the file of the pipelines says so."""
 MakeTarget = Callable[..., Target]
 
 
@@ -121,7 +123,7 @@ async def test_a_store_that_is_emptied_has_all_from_the_beginning(
 @pytest.mark.parametrize("kind", [*FORMATS, *KINDS])
 async def test_every_page_is_kept_as_it_is(kind: str, make_target: MakeTarget) -> None:
     """Empty, binary, with NUL, in UTF-16, 4 MB, cut, unmodified, with fields of others."""
-    target = make_target(kind, ', body = "bytes"' if kind in {"sqlite", "postgresql"} else "")
+    target = make_target(kind, ', body = "bytes"' if kind in WITHOUT_BODIES else "")
     plain = [record(n, **page) for n, page in enumerate(HOSTILE)]
     records = [*plain, record(99)[:-1] + b',"of_others":{"a":[1]}}']
     await carry(target, records, more='where = {status = ["2xx", "3xx"]}')

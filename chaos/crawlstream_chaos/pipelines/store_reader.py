@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import zstandard
+from pyarrow import parquet
 
 from crawlstream_chaos.facts.stored import ClaimedSegment, Stored
 
@@ -42,7 +43,7 @@ class StoreReader:
             pages={name: [page for page, _ in pages] for name, pages in files.items()},
             bodies=frozenset(page for pages in files.values() for page, has in pages if has),
             judged=frozenset(self._judged),
-            segments=[segment for chain in self._chains() for segment in _segments(chain)],
+            segments=self._segments(),
             source=source,
         )
 
@@ -54,6 +55,9 @@ class StoreReader:
         """Return whether all partitions are in the store up to these offsets."""
         ends = {int(chain.name.rpartition("-")[2]): _end_of(chain) for chain in self._chains()}
         return all(ends.get(number, 0) >= end for number, end in source.items())
+
+    def _segments(self) -> Sequence[ClaimedSegment]:
+        return [segment for chain in self._chains() for segment in _segments(chain)]
 
     def _chains(self) -> Sequence[Path]:
         found = (self._folder / _LOG).glob("*-*")
@@ -79,6 +83,9 @@ def _pages_in(file: Path) -> Iterator[tuple[str, bool]]:
         with file.open("rb") as packed, zstandard.ZstdDecompressor().stream_reader(packed) as lines:
             pages = map(json.loads, lines.read().splitlines())
             yield from ((str(page["id"]), bool(page["body"])) for page in pages)
+    elif file.suffix == ".parquet":
+        rows = parquet.read_table(file, columns=["id", "body"]).to_pylist()
+        yield from ((row["id"], bool(row["body"])) for row in rows)
     else:
         yield from _warc_pages(gzip.decompress(file.read_bytes()))
 

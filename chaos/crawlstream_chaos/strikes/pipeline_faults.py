@@ -18,7 +18,8 @@ from crawlstream_chaos.pipelines.objects import TROUBLES, in_trouble
 from crawlstream_chaos.strikes.extra_processes import extra_process
 from crawlstream_chaos.strikes.victims import ends, frozen, kills
 
-_STEPS = ("before_claim", "after_claim", "after_put", "after_finish")
+_STEPS = ("before_claim", "after_claim", "after_put", "before_commit", "after_finish")
+"""The last one has nothing left to do; a table has it as ``after_commit``."""
 _PIPELINE = ("pipeline_service", "run")
 _REACHED_S = 40
 """A process joins and has a partition within this; else others have all of the work."""
@@ -37,7 +38,7 @@ async def _freeze(context: FaultContext) -> FaultEffect:
 
 
 async def _die_at_a_step(context: FaultContext) -> FaultEffect:
-    step, passes = context.random.choice(_STEPS), context.random.randint(1, 3)
+    step, passes = context.random.choice((*_STEPS, "after_commit")), context.random.randint(1, 3)
     async with extra_process(context, *_PIPELINE, FAILPOINT=f"{step}:kill:{passes}") as process:
         has_died = await _comes(lambda: process.returncode is not None)
     return _effect(step, passes, is_reached=has_died)

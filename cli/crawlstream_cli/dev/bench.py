@@ -41,6 +41,7 @@ class Name(StrEnum):
     SINK_JSONL = "sink-jsonl"
     SINK_PARQUET = "sink-parquet"
     SINK_WARC = "sink-warc"
+    SINK_DELTA = "sink-delta"
     SINK_SQL = "sink-sql"
     SINK_KAFKA = "sink-kafka"
     SINK_DELAY = "sink-delay"

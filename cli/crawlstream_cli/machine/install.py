@@ -16,6 +16,7 @@ class Set(StrEnum):
     """Sets of packages, each a file of the folder ``requirements``."""
 
     PIPELINE = "pipeline"
+    DELTA = "delta"
     EXTRACT = "extract"
     QUERY = "query"
     TLS = "tls"
@@ -31,10 +32,10 @@ def install(
 ) -> None:
     """Add sets of packages to this checkout; without SET, only what all commands need.
 
-    pipeline: Parquet files, PostgreSQL, stores at s3://. extract: the stages `text`, `document`,
-    `language` and `minhash`, and `simhash`. query: SQL over files of pipelines. tls: TLS profiles
-    of browsers. mcp: the command `mcp` and CRAWLSTREAM_MCP. dev and docs: tests and documentation,
-    which `test` and `check` add by themselves. What has been added once stays.
+    pipeline: Parquet files, PostgreSQL, stores at s3://. delta: Delta tables. extract: the stages
+    `text`, `document`, `language` and `minhash`, and `simhash`. query: SQL over files of pipelines.
+    tls: TLS profiles of browsers. mcp: the command `mcp` and CRAWLSTREAM_MCP. dev and docs: tests
+    and documentation, which `test` and `check` add by themselves. What has been added once stays.
 
     Example: crawlstream install pipeline extract
     """

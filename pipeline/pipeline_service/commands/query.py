@@ -9,7 +9,7 @@ import csv
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from itertools import islice
@@ -21,8 +21,10 @@ from crawlstream.wire import jsontext
 from pipeline_service.commands.printing import complain, print_json, print_table
 from pipeline_service.process import load_pipelines
 from pipeline_service.sink_factory import open_store, place_of
+from pipeline_service.sinks.lake.opening import open_table
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.files_spec import FilesSpec
+from pipeline_service.spec.lake import LakeSpec
 
 _READERS = {"parquet": "read_parquet", "jsonl": "read_json_auto"}
 """Functions of DuckDB, by the beginning of a format."""
@@ -86,7 +88,7 @@ def _check(duckdb: Any, database: Any, sql: str) -> None:
 def _make_table(duckdb: Any, database: Any, pipeline: Pipeline, sql: str) -> str:
     """Make a view of a pipeline's files if the query names it; return why not, or nothing."""
     name, sink = pipeline.name, pipeline.sink
-    if not isinstance(sink, FilesSpec):
+    if not isinstance(sink, FilesSpec | LakeSpec):
         return f"no files, but {place_of(pipeline)}"
     reader = _READERS.get(sink.format.partition(".")[0])
     if reader is None:
@@ -94,6 +96,8 @@ def _make_table(duckdb: Any, database: Any, pipeline: Pipeline, sql: str) -> str
     names = {name, name.replace("-", "_")}
     if not any(each in sql.lower() for each in names):
         return ""
+    if isinstance(sink, LakeSpec):
+        return _register(database, pipeline, names)
     source = f"{reader}({_quoted(_pattern(database, pipeline))}, {_options(sink)})"
     try:
         for each in names:
@@ -101,6 +105,17 @@ def _make_table(duckdb: Any, database: Any, pipeline: Pipeline, sql: str) -> str
     except duckdb.IOException as error:
         is_empty = "No files found" in str(error)
         return f"no files yet in {open_store(pipeline).url('')}" if is_empty else _sentence(error)
+    return ""
+
+
+def _register(database: Any, pipeline: Pipeline, names: Collection[str]) -> str:
+    """Make a view of a table of a lake; return why not, or nothing. StoreUnavailable."""
+    table = open_table(pipeline, None)
+    dataset = table.dataset()
+    if dataset is None:
+        return f"no {table.place} yet"
+    for each in names:
+        database.register(each, dataset)
     return ""
 
 

@@ -29,11 +29,20 @@ from pipeline_service.process import load_pipeline
 from pipeline_service.records import undelivered_records as wire
 from pipeline_service.records.judging import Undeliverable, Wanted, judge
 from pipeline_service.records.undelivered import WEBHOOK
-from pipeline_service.sink_factory import crawl_of, make_maker, open_rows, open_store, place_of
+from pipeline_service.sink_factory import (
+    bodies_of,
+    crawl_of,
+    make_maker,
+    open_rows,
+    open_store,
+    place_of,
+)
 from pipeline_service.sinks.files.repeats import short
 from pipeline_service.sinks.files.segments import folder_of, written
+from pipeline_service.sinks.lake.opening import replay
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.files_spec import FilesSpec
+from pipeline_service.spec.lake import LakeSpec
 from pipeline_service.staging import Staging, opened
 
 
@@ -164,6 +173,9 @@ def _record_of(each: Undelivered) -> Record:
 def _write(settings: Settings, judged: Wanted, staging: Staging) -> str:
     """Write one page; says where it is. Unavailable, RowsRefused."""
     pipeline = staging.pipeline
+    if isinstance(pipeline.sink, LakeSpec):
+        replay(pipeline, judged, staging.shape, bodies_of(settings, pipeline.sink.body))
+        return place_of(pipeline)
     if not isinstance(pipeline.sink, FilesSpec):
         _write_rows(settings, judged, staging)
         return place_of(pipeline)

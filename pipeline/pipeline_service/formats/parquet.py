@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -73,6 +75,29 @@ class Parquet:
             ]
             self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
         self._rows, self._bytes = [], 0
+
+
+def statistics_of(file: Path) -> Mapping[str, object]:
+    """Return the number of rows of a file, and bounds of its integers and times.
+
+    As a log of Delta has them: ``numRecords``, ``minValues`` and ``maxValues``.
+    """
+    whole, bounds = parquet.read_metadata(file), dict[str, tuple[Any, Any]]()
+    for group in map(whole.row_group, range(whole.num_row_groups)):
+        for chunk in map(group.column, range(group.num_columns)):
+            found, name = chunk.statistics, chunk.path_in_schema
+            if found is not None and found.has_min_max and type(found.min) in (int, datetime):
+                low, high = bounds.get(name, (found.min, found.max))
+                bounds[name] = min(low, found.min), max(high, found.max)
+    return {
+        "numRecords": whole.num_rows,
+        "minValues": {name: _bound(low) for name, (low, _) in bounds.items()},
+        "maxValues": {name: _bound(high) for name, (_, high) in bounds.items()},
+    }
+
+
+def _bound(value: Any) -> object:
+    return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if isinstance(value, datetime) else value
 
 
 def schema_of(columns: Sequence[Column]) -> Any:

@@ -1,4 +1,4 @@
-"""Notes that sinks keep with the pages: in a folder of files, or in a store of rows."""
+"""Notes that sinks keep with the pages: in a folder of files, next to a table, among rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from contextlib import contextmanager
 
 from crawlstream.plugins.sinks import RowStore, SinkUnavailable
 from crawlstream.store.store import Store
+from pipeline_service.records.account import Account
 from pipeline_service.sinks.files.claims import ClaimChain, topic_name
+from pipeline_service.sinks.lake.segment_notes import LakeNotes
+from pipeline_service.sinks.lake.table import LakeTable, position_name
 from pipeline_service.sinks.sink import SinkPosition
 from pipeline_service.sinks.steps import standing_of
 
@@ -42,6 +45,27 @@ class KeptInFiles:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+class KeptInLake(KeptInFiles):
+    """In a folder next to a table, which has the positions."""
+
+    def __init__(self, store: Store, table: LakeTable, owner: str) -> None:
+        super().__init__(store)
+        self.place = table.place
+        self._table = table
+        self._owner = owner
+
+    def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, SinkPosition]:
+        """How far partitions have come."""
+        return {number: self._standing(topic_id, number) for number in numbers}
+
+    def _standing(self, topic_id: str, number: int) -> SinkPosition:
+        notes = LakeNotes(self._store, topic_id, number)
+        position = self._table.position(position_name(self._owner, notes.name))
+        if position is None:
+            return SinkPosition(notes.origin(), Account())
+        return SinkPosition(position.next, notes.account(position))
 
 
 class KeptInRows:

@@ -25,12 +25,15 @@ def columns_of(shape: Shape | None, *, with_body: bool = True) -> Sequence[Colum
     return [column for column in columns if with_body or column.name != BODY]
 
 
+def check_body(shape: Shape, body: str) -> None:
+    """ConfigError for rows that have no bodies."""
+    if body != "none" and shape.has_items:
+        raise ConfigError(f'body = "{body}" is for pages, but the stages make items: remove it')
+
+
 def check_columns(shape: Shape, sink: SqlSpec) -> None:
     """ConfigError for rows that do not go into a table."""
-    if sink.body != "none" and shape.has_items:
-        raise ConfigError(
-            f'body = "{sink.body}" is for pages, but the stages make items: remove it'
-        )
+    check_body(shape, sink.body)
     if sink.on_repeat == "replace" and shape.has_items:
         raise ConfigError(
             'on_repeat = "replace" would leave items behind that a page has no more: for a new'

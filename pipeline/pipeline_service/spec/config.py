@@ -16,6 +16,7 @@ from crawlstream.keys import Topics
 from crawlstream.model.delivered import Delivered
 from crawlstream.model.web.directives import BodyBan, ban_of
 from pipeline_service.spec.files_spec import FilesSpec, read_files
+from pipeline_service.spec.lake import DeltaSpec, read_delta
 from pipeline_service.spec.memory import (
     LONGEST_NAME,
     PagesSink,
@@ -51,7 +52,7 @@ _SUCCESS = 2
 """Hundreds of a status."""
 
 
-SinkConfig = FilesSpec | SqlSpec | KafkaSpec | PluginSpec
+SinkConfig = FilesSpec | DeltaSpec | SqlSpec | KafkaSpec | PluginSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,10 +164,10 @@ class Pipeline:
 
     @property
     def place(self) -> str:
-        """Path or URL of its files, ``<path>/<name>/edition=<number>``, or of its database."""
+        """Path or URL of its files, ``<path>/<name>/edition=<number>``, its table or database."""
         if isinstance(self.sink, FilesSpec):
             return f"{self.sink.path.rstrip('/')}/{self.name}/edition={self.edition}"
-        return self.sink.url if isinstance(self.sink, SqlSpec) else ""
+        return self.sink.url if isinstance(self.sink, SqlSpec | DeltaSpec) else ""
 
     @property
     def digest(self) -> str:
@@ -327,7 +328,7 @@ def _placed(sink: SinkConfig, folder: Path) -> SinkConfig:
     """Return the sink; a relative path in it begins in the folder of the file."""
     if isinstance(sink, FilesSpec):
         return replace(sink, path=in_folder(sink.path, folder))
-    if isinstance(sink, SqlSpec):
+    if isinstance(sink, SqlSpec | DeltaSpec):
         return replace(sink, url=in_folder(sink.url, folder))
     return sink
 
@@ -351,6 +352,7 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
 }
 _SINKS: Mapping[str, Callable[[dict[str, Any], str], SinkConfig]] = {
     "files": read_files,
+    "delta": read_delta,
     "sql": read_sql,
     "kafka": read_kafka,
     "pages": read_pages,

@@ -1,4 +1,4 @@
-"""Settings of the sink that writes files, in the file of the pipelines."""
+"""Settings of the sink of files, in the file of the pipelines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from pipeline_service.spec.quantities import (
 )
 
 PARTITIONED_BY = ("date", "appid", "crawlid", "spiderid", "status_class")
-_YOUNGEST, _OLDEST, _LEAST_BYTES = 1.0, 3_600.0, 1024
+_YOUNGEST, _OLDEST = 1.0, 3_600.0
+_LEAST_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +48,15 @@ def read_files(table: Mapping[str, Any], where: str) -> FilesSpec:
     return FilesSpec(**{key: _READ[key](table[key], f"{where}.{key}") for key in table})
 
 
-_READ: Mapping[str, Callable[[Any, str], Any]] = {
-    "path": text,
-    "format": one_of(SEGMENT_FORMATS),
+SEGMENTS: Mapping[str, Callable[[Any, str], Any]] = {
     "partition_by": some_of(PARTITIONED_BY),
     "max_bytes": lambda value, where: read_bytes(value, where, least=_LEAST_BYTES),
     "max_records": whole(1, 10_000_000),
+}
+"""Readers of the keys that all sinks with segments have."""
+_READ: Mapping[str, Callable[[Any, str], Any]] = {
+    **SEGMENTS,
+    "path": text,
+    "format": one_of(SEGMENT_FORMATS),
     "max_age": lambda value, where: read_seconds(value, where, least=_YOUNGEST, most=_OLDEST),
 }

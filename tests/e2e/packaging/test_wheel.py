@@ -28,6 +28,7 @@ class Shop(ClusterSpider):
     def parse(self, response):
         yield self.result(response, attrs={"by": "shop"})
 """
+_LAKE = '[pipeline.lake]\nsink = {kind = "delta", url = "lake"}\n'
 _PIPELINE = """
 [pipeline.texts]
 stage = [{use = "text"}]
@@ -136,6 +137,7 @@ async def test_the_wheel_says_what_is_missing_in_one_sentence(installed: Install
     """An extra by the command that installs it; a verb for a checkout by where it runs."""
     (installed.folder / "shop.py").write_text(_SPIDER)
     (installed.folder / "pipelines.toml").write_text(_PIPELINE)
+    (installed.folder / "lake.toml").write_text(_LAKE)
     crawl = ("crawlstream", "crawl", "http://127.0.0.1:9/")
     check = ("python", "-m", "crawling", "--check", "shop")
     shop = {"CRAWLSTREAM_SPIDER_MODULES": "shop", "PYTHONPATH": "."}
@@ -143,6 +145,7 @@ async def test_the_wheel_says_what_is_missing_in_one_sentence(installed: Install
         ((*crawl, "-o", "pages.parquet"), "pipeline", {}),
         (check, "pipeline", {**shop, "CRAWLSTREAM_BODY_STORE": "s3://bucket"}),
         (("crawlstream", "pipeline", "check"), "extract", {}),
+        (("crawlstream", "pipeline", "check"), "delta", {"CRAWLSTREAM_PIPELINES": "lake.toml"}),
         (("crawlstream", "query", "select 1"), "query", {}),
         (("crawlstream", "mcp"), "mcp", {}),
         (("rest-service",), "mcp", {"CRAWLSTREAM_MCP": "read"}),

@@ -20,7 +20,7 @@ from crawlstream.stats.heartbeat import living
 from rest_service.v2.pipeline_states import states_of
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
-from support.pipelines.targets import select
+from support.pipelines.targets import rows_of_delta, select
 from support.waiting import WaitUntil
 
 HOSTILE = [
@@ -57,9 +57,14 @@ async def has_told(cluster: PipelineCluster, read: int) -> bool:
     ]
 
 
-def told_of_report(cluster: PipelineCluster) -> list[dict[str, Any]]:
+def lake_of(cluster: PipelineCluster) -> Counter[str]:
+    """How often each page is in the Delta table."""
+    return Counter(page for page, _ in rows_of_delta(str(cluster.home / "lake")))
+
+
+def told_of_report(cluster: PipelineCluster, name: str = "archive") -> list[dict[str, Any]]:
     """Output of ``pipeline report``, by run."""
-    done = cluster.command("report", "archive", "--json")
+    done = cluster.command("report", name, "--json")
     assert done.returncode == 0, done.stderr + done.stdout
     return [orjson.loads(line) for line in done.stdout.splitlines()]
 
@@ -95,8 +100,16 @@ async def test_pages_are_stored_and_the_account_of_their_run_is_told(
 async def test_whoever_dies_each_page_is_stored_once(
     cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
-    """Two processes share the partitions; they are killed and frozen by turns while pages come."""
+    """Two processes share the partitions; they are killed and frozen by turns while pages come.
+
+    Files and a Delta table are written by the same processes.
+    """
     cluster.describe(which="jsonl.zst", sink="max_records = 20")
+    with cluster.file.open("a") as file:
+        file.write(
+            f'[pipeline.lake]\nsink = {{kind = "delta", url = "{cluster.home}/lake",'
+            ' max_age = "5s", max_records = 20}\n'
+        )
     pages, processes = 0, [cluster.process(f"p{n}") for n in range(2)]
     cluster.feed(record(n) for n in range(60))
     faults = ("kill", "stop", "kill")
@@ -118,6 +131,7 @@ async def test_whoever_dies_each_page_is_stored_once(
                 await asyncio.sleep(8)  # Longer than Kafka waits for a member of a group.
                 process.signal(signal.SIGCONT)
         await wait_until(lambda: cluster.stored("jsonl.zst") == once(range(pages)), timeout_s=90)
+        await wait_until(lambda: lake_of(cluster) == once(range(pages)), timeout_s=90)
         for process in processes:
             process.signal(signal.SIGTERM)
         # A process that has just been started may not be listening yet.
@@ -125,10 +139,11 @@ async def test_whoever_dies_each_page_is_stored_once(
     finally:
         for process in processes:
             process.kill()
-    assert cluster.stored("jsonl.zst") == once(range(pages))
-    (run,) = told_of_report(cluster)
-    assert run["delivered"] == pages
-    assert run["read"] == run["delivered"] + run["repeats"]
+    assert cluster.stored("jsonl.zst") == lake_of(cluster) == once(range(pages))
+    for name in ("archive", "lake"):
+        (run,) = told_of_report(cluster, name)
+        assert run["delivered"] == pages
+        assert run["read"] == run["delivered"] + run["repeats"]
 
 
 async def test_what_is_no_page_is_undelivered(

@@ -10,16 +10,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+import duckdb
 import psutil
 import psycopg
+from deltalake import DeltaTable
 from redis import Redis
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.store.store import Store
 from crawlstream.wire.delivered import decode
+from crawlstream_chaos.pipelines.delta_log import live_files
 from pipeline_service.sink_factory import open_kept
 from pipeline_service.sinks.sink import SinkPosition
 from pipeline_service.spec.files_spec import FilesSpec
+from pipeline_service.spec.lake import LakeSpec
 from pipeline_service.spec.sinks import KafkaSpec, PluginSpec, SqlSpec
 from support.bus.values import committed
 from support.forks.program import PRELOADED
@@ -28,6 +32,7 @@ from support.pipelines.reading import pages_in
 from support.pipelines.results import page_id
 
 OF_FILES = ("before_claim", "after_claim", "after_put", "after_finish")
+OF_LAKES = ("before_commit", "after_put", "after_commit")
 OF_ROWS = ("before_write", "in_write", "after_write")
 OF_KEYS = ("before_write", "after_rows", "after_write")
 EXPECTED = Counter(page_id(n) for n in range(writer.PAGES))
@@ -88,12 +93,19 @@ class Target:
         """Where a writer may die."""
         if 'kind = "keyed"' in self.sink:
             return OF_KEYS
+        if self.is_lake:
+            return OF_LAKES
         return OF_FILES if self.is_files else OF_ROWS
 
     @property
     def is_files(self) -> bool:
         """True: it writes files."""
         return isinstance(writer.pipeline(self.sink).sink, FilesSpec)
+
+    @property
+    def is_lake(self) -> bool:
+        """True: it adds files to a table."""
+        return isinstance(writer.pipeline(self.sink).sink, LakeSpec)
 
     @property
     def spool(self) -> Path:
@@ -109,6 +121,8 @@ class Target:
         """Return a target in this place for another edition; for a table, another table."""
         if self.is_files:
             return self
+        if self.is_lake:
+            return replace(self, sink=self.sink.replace("a table", "again"))
         if isinstance(writer.pipeline(self.sink).sink, SqlSpec):
             return replace(self, sink=f'{self.sink}, table = "again"')
         return replace(self, sink=self.sink.replace(".out", ".again"))
@@ -119,6 +133,8 @@ class Target:
         if isinstance(asked.sink, FilesSpec):
             found = pages_in(Store.at(asked.place), asked.sink.format)
             return [(page.id, page.body) for page in found]
+        if isinstance(asked.sink, LakeSpec):
+            return rows_of_delta(asked.place)
         if isinstance(asked.sink, KafkaSpec):
             hosts, topic = self.env["KAFKA_HOSTS"], asked.sink.topic
             return [(page.id, page.body) for page in map(decode, committed(hosts, topic))]
@@ -159,6 +175,21 @@ class Target:
         assert standing.position == len(writer.values())
         assert standing.account.total.as_record() == ACCOUNT
         assert standing.account.total.is_closed
+
+
+def rows_of_delta(url: str) -> Sequence[tuple[str, bytes]]:
+    """Return id and body of each page of a Delta table: DuckDB and pyarrow agree about them."""
+    files = live_files(Path(url))
+    if not files:
+        return []
+    with duckdb.connect() as database:
+        relation = database.read_parquet([str(file) for file in files], union_by_name=True)
+        body = "body" if "body" in relation.columns else "null"
+        counted = relation.select(f"id, {body}").fetchall()
+    pages = [(str(name), content or b"") for name, content in counted]
+    dataset = DeltaTable(url).to_pyarrow_dataset()
+    assert sorted(dataset.to_table(columns=["id"])["id"].to_pylist()) == sorted(n for n, _ in pages)
+    return pages
 
 
 def values_at(url: str, begin: str) -> list[bytes]:

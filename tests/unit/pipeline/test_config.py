@@ -15,6 +15,7 @@ from crawlstream.wire.delivered import decode
 from pipeline_service.spec.choice import chosen
 from pipeline_service.spec.config import Pipeline, load, read
 from pipeline_service.spec.files_spec import FilesSpec
+from pipeline_service.spec.lake import DeltaSpec
 from pipeline_service.spec.memory import PagesSink
 from pipeline_service.spec.sinks import KafkaSpec, SqlSpec
 from pipeline_service.spec.stages import KINDS as STAGES
@@ -22,7 +23,7 @@ from pipeline_service.spec.where import Where
 from support.pipelines.results import record
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
-KINDS = (FilesSpec, SqlSpec, KafkaSpec)
+KINDS = (FilesSpec, DeltaSpec, SqlSpec, KafkaSpec)
 SINK = 'sink = {kind = "files", path = "/x"}'
 
 
@@ -97,7 +98,10 @@ def test_everything_that_can_be_said_is_read() -> None:
         ("pipeline = 1", "pipeline: expected a table"),
         ("[pipeline.a]", r"pipeline.a: missing: sink = \{kind"),
         ("[pipeline.a]\nsink = 1", "pipeline.a.sink: expected a table"),
-        ('[pipeline.a]\nsink = {kind = "x"}', "pipeline.a.sink.kind: expected one of files, sql"),
+        (
+            '[pipeline.a]\nsink = {kind = "x"}',
+            "pipeline.a.sink.kind: expected one of files, delta, sql",
+        ),
         ('[pipeline.a]\nsink = {kind = "files"}', "pipeline.a.sink: missing: path = "),
         ('[pipeline.a]\nsink = {kind = "files", path = ""}', "sink.path: expected text"),
         ('[pipeline.a]\nsink = {kind = "files", path = "${NO}"}', "variable NO is not set"),
@@ -229,13 +233,14 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
     for each in fields(Where):
         assert f"`{each.name}`" in text, each.name
     documents = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    first, archive, rows, topic, several, products = documents
+    first, archive, rows, lake, topic, several, products = documents
     assert read(first, {})["first"].sink == FilesSpec(path="files", format="jsonl", max_age=10)
     assert read(archive, {"BUCKET": "b"})["archive"].sink == FilesSpec(
         path="/srv/crawl", format="parquet", max_age=900
     )
     url = "postgresql://crawl:secret@db/shop"
     assert read(rows, {"PGPASSWORD": "secret"})["pages"].sink == SqlSpec(url=url)
+    assert read(lake, {"BUCKET": "b"})["lake"].sink == DeltaSpec(url="s3://b/pages")
     assert list(read(several, {})) == ["shop-files", "shop-sql"]
     assert read(topic, {})["slim"].sink == KafkaSpec(topic="pages")
     (tmp_path / "product.schema.json").write_text("{}")
@@ -252,8 +257,16 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
         ('kind = "kafka", topic = "a b"', "sink.topic: expected 1 to 249 characters of A-Z"),
         ('kind = "kafka", topic = ".."', "sink.topic: expected 1 to 249 characters of A-Z"),
         ('kind = "kafka", topic = "a", exactly_once = 1', "sink.exactly_once: expected true or"),
-        ('kind = "mongo", url = "x"', "sink.kind: expected one of files, sql, kafka, pages$"),
-        ("kind = 1", "sink.kind: expected one of files, sql, kafka, pages$"),
+        (
+            'kind = "mongo", url = "x"',
+            "sink.kind: expected one of files, delta, sql, kafka, pages$",
+        ),
+        ("kind = 1", "sink.kind: expected one of files, delta, sql, kafka, pages$"),
+        ('kind = "delta"', 'sink: missing: url = "/folder" or "s3://bucket/folder"'),
+        ('kind = "delta", url = "ftp://h/x"', 'url: expected a folder, or "s3://bucket/folder"'),
+        ('kind = "delta", url = "x", max_age = 1', "max_age: expected a duration from 5 to 3600 s"),
+        ('kind = "delta", url = "x", body = "b"', "sink.body: expected one of none, bytes, ref"),
+        ('kind = "delta", url = "x", format = "c"', "unknown key 'format'; known: url, partition_"),
     ],
 )
 def test_a_kind_of_sink_that_cannot_be_meant_is_refused(options: str, sentence: str) -> None:

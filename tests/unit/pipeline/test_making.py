@@ -9,7 +9,9 @@ import pytest
 
 from crawlstream.errors import ConfigError
 from pipeline_service.records.rows import Shape
+from pipeline_service.sinks.lake.opening import check_lake_columns
 from pipeline_service.sinks.row_maker import check_columns
+from pipeline_service.spec.lake import DeltaSpec
 from pipeline_service.spec.sinks import SqlSpec
 from pipeline_service.spec.stages import read_stages
 
@@ -47,3 +49,25 @@ def test_what_cannot_be_a_table_is_refused(
     """Before anything is read."""
     with pytest.raises(ConfigError, match=sentence):
         check_columns(shape(**fields), SqlSpec(url=URL, **options))
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "sentence"),
+    [
+        ({"Name": "string", "name": "string"}, {}, "the field 'name' is called as another column"),
+        ({"date": "string"}, {}, "the field 'date' is called as another column, or as one of part"),
+        ({"a b": "string"}, {}, "the field 'a b' cannot be a column of a table"),
+        ({"a": "string"}, {"body": "bytes"}, 'body = "bytes" is for pages'),
+        ({"date": "string", "a": "number"}, {"partition_by": ("appid",)}, ""),
+    ],
+)
+def test_what_cannot_be_a_table_of_a_lake_is_refused(
+    fields: dict[str, str], options: dict[str, Any], sentence: str
+) -> None:
+    """Its columns are those of rows, and those by which it is partitioned."""
+    sink = DeltaSpec(url="x", **options)
+    if not sentence:
+        check_lake_columns(shape(**fields), sink)
+        return
+    with pytest.raises(ConfigError, match=sentence):
+        check_lake_columns(shape(**fields), sink)

@@ -17,6 +17,7 @@ from pipeline_service.spec.config import read
 from support.pipelines import writer
 
 FORMATS = {"pages": "parquet", "as-lines": "jsonl.zst", "archive": "warc.gz", "empty": "parquet"}
+TABLES = ("in-a-table", "no-table")
 PARTS = '["date", "appid"]'
 Ask = Callable[..., tuple[str, str]]
 COUNT = "select count(*) as pages, count(distinct id) as ids from "
@@ -34,8 +35,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tables.append(
         '[pipeline.rows]\nsink = {kind = "sql", url = "sqlite:///x.db", table = "rows"}\n'
     )
+    for name in TABLES:
+        sink = f'kind = "delta", url = "{folder}/{name}", partition_by = {PARTS}'
+        tables.append(f"[pipeline.{name}]\nsink = {{{sink}}}\n")
     (folder / "pipelines.toml").write_text("".join(tables))
-    for name in list(FORMATS)[:3]:
+    for name in (*list(FORMATS)[:3], TABLES[0]):
         asked = read("".join(tables), {})[name]
         asyncio.run(writer.write(asked, folder / f"spool-{name}"))
     return folder
@@ -71,6 +75,15 @@ def test_the_files_of_a_pipeline_are_a_table(ask: Ask) -> None:
     ]
 
 
+def test_the_delta_table_of_a_pipeline_is_a_table(ask: Ask) -> None:
+    """With the rows that its log names, and the columns by which it is partitioned."""
+    sql = "select date, appid, count(*) as pages from in_a_table where timestamp < '2026-11-22'"
+    (row,) = map(orjson.loads, ask(f"{sql} group by all", "--json")[0].splitlines())
+    assert row == {"date": "2026-11-21", "appid": "app", "pages": 24}
+    (row,) = map(orjson.loads, ask(COUNT + '"in-a-table"', "--json")[0].splitlines())
+    assert row == {"pages": writer.PAGES + 1, "ids": writer.PAGES + 1}
+
+
 def test_rows_are_printed_for_people_and_for_programs(ask: Ask) -> None:
     """A table ends after `-n` rows and reports that there are more; CSV and JSON have all rows."""
     sql = "select id, timestamp, body, links, 'NaN'::double as nan, null as nothing from pages"
@@ -94,9 +107,10 @@ def test_rows_are_printed_for_people_and_for_programs(ask: Ask) -> None:
         ("select nix from pages", 'column "nix" not found'),
         (
             "select * from shop",
-            "tables: pages, as_lines, empty (archive: warc.gz files; rows: no files, but rows of ",
+            "empty, in_a_table, no_table (archive: warc.gz files; rows: no files, but rows of ",
         ),
         ("select * from empty", "empty: no files yet"),
+        ("select * from no_table", "no_table: no Delta table"),
         ("select body::int from pages", "cast"),
         ("copy pages to 'x.csv'", "expected one SELECT"),
         ("install httpfs", "expected one SELECT"),

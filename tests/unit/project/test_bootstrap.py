@@ -15,7 +15,7 @@ from crawlstream import __version__
 from crawlstream_cli.verbs import VERBS
 
 ROOT = Path(__file__).parents[3]
-EVERYTHING = ("chaos", "dev", "docs", "extract", "mcp", "pipeline", "query", "tls")
+EVERYTHING = ("chaos", "delta", "dev", "docs", "extract", "mcp", "pipeline", "query", "tls")
 """The sets of packages that tests and benchmarks need."""
 _TOOLS = ("sh", "cat", "cksum", "dirname", "grep", "head", "mkdir", "mv", "rm", "sed", "uname")
 
@@ -273,7 +273,7 @@ def test_a_command_gets_what_it_needs_and_keeps_it(machine: Machine) -> None:
     assert machine.calls() == ["pip build", "uv requirements"]
     assert machine.run("check", "--help").stderr == ""
     added = machine.run("check").stderr
-    assert "bringing .venv up to date, with packages of the sets chaos dev docs extract" in added
+    assert "bringing .venv up to date, with packages of the sets chaos delta dev docs" in added
     everything = f"requirements {' '.join(EVERYTHING)}"
     assert machine.calls() == ["pip build", f"uv {everything}"]
     assert machine.run("status").stderr == ""
@@ -297,7 +297,7 @@ def test_a_set_that_does_not_exist_is_named_with_those_that_do(machine: Machine)
     """Before anything is installed."""
     done = machine.run("install", "parquet")
     assert done.returncode == 1
-    sets = "build chaos dev docs extract mcp pipeline query tls"
+    sets = "build chaos delta dev docs extract mcp pipeline query tls"
     assert f"no set of packages 'parquet': {sets} are" in done.stderr
     assert not (machine.checkout / ".venv").exists()
 

@@ -7,23 +7,22 @@ import hashlib
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from crawlstream.errors import ConfigError, Unavailable
 from crawlstream.keys import encode_id
 from crawlstream.model.delivered import Delivered
-from pipeline_service.formats.columns import COLUMNS
+from pipeline_service.formats.columns import COLUMNS, Column
 from pipeline_service.formats.files import Crawl, PageWriter, make_writer
 from pipeline_service.records.account import Account
 from pipeline_service.records.judging import Judged, Repeat, Wanted
 from pipeline_service.records.rows import Shape
 from pipeline_service.sinks.files.repeats import Repeats, short
-from pipeline_service.spec.files_spec import FilesSpec
 
 MOST_FILES = 64
 """Largest number of files of a segment: one more value to partition by, and it is closed."""
@@ -78,12 +77,38 @@ def _remove_if_dead(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+class SegmentSpec(Protocol):
+    """Settings of a sink whose segments are files."""
+
+    @property
+    def format(self) -> str:
+        """Format of the files, an element of FORMATS."""
+
+    @property
+    def partition_by(self) -> Sequence[str]:
+        """Names of the values that all pages of a file have in common."""
+
+    @property
+    def max_bytes(self) -> int:
+        """Largest file in bytes, compressed."""
+
+    @property
+    def max_records(self) -> int:
+        """Largest number of records of a segment."""
+
+    @property
+    def max_age(self) -> float:
+        """Seconds after its first record."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """A file of a closed segment."""
 
     folder: str
     """Where it belongs in the store: ``date=2026-11-21/``, or nothing."""
+    values: Mapping[str, str]
+    """Values that all of its pages have, by the names of `SegmentSpec.partition_by`."""
     path: Path
     rows: int
     size: int
@@ -94,6 +119,7 @@ class Written:
 class _Open:
     """A file that is being written."""
 
+    values: Mapping[str, str]
     path: Path
     file: BinaryIO
     writer: PageWriter
@@ -107,10 +133,11 @@ class Segment:
         self,
         start: int,
         *,
-        sink: FilesSpec,
+        sink: SegmentSpec,
         spool: Spool,
         known: Repeats,
         crawl: Crawl,
+        columns: Sequence[Column] = COLUMNS,
         shape: Shape | None = None,
     ) -> None:
         """``shape`` is of rows that are not the pages themselves."""
@@ -122,6 +149,7 @@ class Segment:
         self._spool = spool
         self._known = known
         self._crawl = crawl
+        self._columns = columns
         self._shape = shape
         self._files: dict[str, _Open] = {}
         self._ids: dict[bytes, None] = {}
@@ -211,9 +239,9 @@ class Segment:
         if folder not in self._files:
             path = self._spool.new_file()
             file = path.open("wb")
-            columns = COLUMNS if self._shape is None else self._shape.columns
-            writer = make_writer(self._sink.format, file, self._crawl, columns)
-            self._files[folder] = _Open(path, file, writer)
+            writer = make_writer(self._sink.format, file, self._crawl, self._columns)
+            values = values_of(judged.page, self._sink.partition_by)
+            self._files[folder] = _Open(values, path, file, writer)
         opened = self._files[folder]
         for value, row in written(judged, self._shape, self._sink.format):
             opened.writer.write(value, row)
@@ -224,7 +252,8 @@ class Segment:
         opened.file.close()
         with opened.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return Written(folder, opened.path, opened.rows, opened.path.stat().st_size, digest)
+        size = opened.path.stat().st_size
+        return Written(folder, opened.values, opened.path, opened.rows, size, digest)
 
 
 def written(judged: Wanted, shape: Shape | None, which: str) -> Iterator[tuple[bytes, object]]:
@@ -239,7 +268,13 @@ def written(judged: Wanted, shape: Shape | None, which: str) -> Iterator[tuple[b
 
 def folder_of(page: Delivered, partition_by: Sequence[str]) -> str:
     """``date=2026-11-21/appid=shop/``: where a page's file is; nothing can lead out of there."""
-    return "".join(f"{name}={_value(page, name)}/" for name in partition_by)
+    values = values_of(page, partition_by)
+    return "".join(f"{name}={_encoded(values[name])}/" for name in partition_by)
+
+
+def values_of(page: Delivered, partition_by: Sequence[str]) -> Mapping[str, str]:
+    """Return a page's values of what files are partitioned by."""
+    return {name: _value(page, name) for name in partition_by}
 
 
 def _value(page: Delivered, name: str) -> str:
@@ -247,7 +282,11 @@ def _value(page: Delivered, name: str) -> str:
         return page.timestamp.date().isoformat()
     if name == "status_class":
         return f"{page.status_code // 100}xx"
-    value = encode_id(getattr(page, name))
+    return str(getattr(page, name))
+
+
+def _encoded(text: str) -> str:
+    value = encode_id(text)
     if len(value) <= _LONGEST_VALUE:
         return value
     return f"{value[:100]}~{hashlib.blake2b(value.encode(), digest_size=8).hexdigest()}"
