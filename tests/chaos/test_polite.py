@@ -18,12 +18,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
 
 from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream.model.web.throttle_groups import AddressLimits, Group, Groups
 from crawlstream.tasks import beside
 from crawlstream_chaos.processes import LoggedCrawler, RunningServer
 from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, serving
@@ -47,6 +49,15 @@ RULES = {
     LOWERED: ThrottleRule(hits=20, window_s=1, moderated=False),
 }
 TO = ThrottleRule(hits=2, window_s=1)
+NETWORK = ThrottleRule(hits=7, window_s=1, moderated=False)
+"""All hosts of one network together; each has the rule of :data:`EVEN`."""
+ADDRESS = ThrottleRule(hits=9, window_s=1, moderated=False)
+"""Each other address, besides the rule of its host."""
+IN_NETWORK = tuple(f"127.3.1.{n}" for n in range(1, 4))
+GATES = Groups(
+    {"network": Group(rule=NETWORK, members=(), networks=(ip_network("127.3.1.0/24"),))},
+    AddressLimits(rule=ADDRESS),
+)
 SHIFT_CLOCK = """
 import os, time
 now, now_ns, shift = time.time, time.time_ns, int(os.environ["SHIFT_CLOCK_S"])
@@ -71,7 +82,7 @@ class LateSite(CrawlerSite):
 
 @dataclass
 class Crowd:
-    """Two workers that crawl five hosts, and the hands that upset them."""
+    """Two workers that crawl eight hosts, and the hands that upset them."""
 
     cluster: CrawlerCluster
     sites: tuple[CrawlerSite, CrawlerSite]
@@ -82,7 +93,7 @@ class Crowd:
 
     async def feed(self) -> None:
         """Give every host more pages than it will be asked for."""
-        for host in RULES:
+        for host in (*RULES, *IN_NETWORK):
             site = self.sites[host in {SLOW_EVEN, SLOW_BURST}]
             urls = [site.url(f"/{n}", host=host) for n in range(PAGES)]
             for start in range(0, PAGES, 200):
@@ -90,7 +101,7 @@ class Crowd:
 
     def arrivals(self) -> dict[str, list[float]]:
         """Epoch seconds of the visits of each host."""
-        times: dict[str, list[float]] = {host: [] for host in RULES}
+        times: dict[str, list[float]] = {host: [] for host in (*RULES, *IN_NETWORK)}
         for site in self.sites:
             for visit in list(site.visits):
                 times[visit.host].append(visit.at)
@@ -108,10 +119,11 @@ class Crowd:
         """Wait until every host got requests for more than ``windows`` full windows."""
         deadline = time.monotonic() + PATIENCE_S
         while any(
-            len(times) <= windows * RULES[host].effective_hits
+            len(times) <= windows * RULES.get(host, NETWORK).effective_hits
             for host, times in self.arrivals().items()
         ):
-            assert time.monotonic() < deadline, "some host is not asked"
+            seen = {host: len(times) for host, times in self.arrivals().items()}
+            assert time.monotonic() < deadline, f"some host is not asked: {seen}"
             await asyncio.sleep(0.05)
 
     async def one_at_work(self) -> LoggedCrawler:
@@ -139,9 +151,12 @@ class Crowd:
 
     def overruns(self) -> list[str]:
         """Every window that holds more than it may."""
-        found = []
-        for host, times in self.arrivals().items():
+        arrivals, found = self.arrivals(), []
+        together = sorted(time for host in IN_NETWORK for time in arrivals.pop(host))
+        found += crowded("the network", together, NETWORK)
+        for host, times in arrivals.items():
             rule = RULES[host]
+            found += crowded(f"the address of {host}", times, ADDRESS)
             cut = len(times)
             if host == LOWERED:
                 cut = bisect_left(times, self.lowered_at)
@@ -194,7 +209,7 @@ async def restart_redis(crowd: Crowd) -> None:
 async def lower_a_rule(crowd: Crowd) -> None:
     """A tenth of the rate, in the middle of the crawl."""
     await crowd.progress()
-    await crowd.cluster.set_rules(RULES[EVEN], {**RULES, LOWERED: TO})
+    await crowd.cluster.set_rules(RULES[EVEN], {**RULES, LOWERED: TO}, groups=GATES)
     crowd.lowered_at = time.time()
     crowd.strikes["lower"] += 1
     await asyncio.sleep(EFFECTIVE_S)
@@ -256,7 +271,8 @@ async def crawling(
     redis_server: RunningServer,
 ) -> AsyncIterator[Crowd]:
     """Two workers at work for a block, their clocks an hour fast and an hour slow."""
-    await cluster.prepare(RULES[EVEN], **RULES)
+    await cluster.prepare(RULES[EVEN])
+    await cluster.set_rules(RULES[EVEN], RULES, groups=GATES)
     workers = []
     for number, hours in enumerate((1, -1)):
         home = cluster.home / f"worker-{number}"
@@ -284,7 +300,10 @@ async def test_no_fault_of_ours_makes_a_site_s_window_overrun(
     redis_server: RunningServer,
     faults: tuple[Fault, ...],
 ) -> None:
-    """Workers die and freeze, clocks are off, doors are slow, Redis restarts, a rule is lowered."""
+    """Workers die and freeze, clocks are off, doors are slow, Redis restarts, a rule is lowered.
+
+    The windows of each host, of each address, and of a network with three hosts.
+    """
     async with crawling(cluster, sites, redis_server) as crowd:
         await crowd.see_all(1)
         for fault in faults:

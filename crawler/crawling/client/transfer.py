@@ -182,8 +182,8 @@ class Transfer:
             return pycurl.SOCKET_BAD
         return made
 
-    def on_request(self, *_: Any) -> int:
-        """The connection stands, and the request is written next: spend the grant on it.
+    def on_request(self, where: str, *_: Any) -> int:
+        """The connection to ``where`` stands, and the request is next: spend the grant on it.
 
         libcurl would write it a second time, unpaid, when a kept connection turns out dead.
         """
@@ -193,7 +193,7 @@ class Transfer:
         if self.is_paid:
             self._refuse_another()
             return _ABORT
-        if self.is_strict and not self._leads_to_one():
+        if self.is_strict and ip_address(where) not in self._addresses:
             self.error = GrantExpired()
             return _ABORT
         try:
@@ -204,10 +204,6 @@ class Transfer:
         self.is_paid = True
         self._loop.call_soon(self._leases.departed, page)
         return _GO_ON
-
-    def _leads_to_one(self) -> bool:
-        """Return whether the connection leads to one of the addresses."""
-        return ip_address(self.curl.getinfo(pycurl.PRIMARY_IP)) in self._addresses
 
     def _refuse_another(self) -> None:
         """The request was written, and is not written again."""

@@ -190,8 +190,8 @@ def _on_lookup(_state: Any, _reserved: Any, data: Any) -> int:
 
 
 @callback("int(void *, char *, char *, int, int)", error=pycurl.PREREQFUNC_ABORT)
-def _on_request(data: Any, *_: Any) -> int:
-    answer: int = _call(data, pycurl.PREREQFUNCTION)
+def _on_request(data: Any, where: Any, *_: Any) -> int:
+    answer: int = _call(data, pycurl.PREREQFUNCTION, _text(where))
     return answer
 
 
