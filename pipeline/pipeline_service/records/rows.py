@@ -26,6 +26,8 @@ OF_AN_ITEM = ("appid", "crawlid", "spiderid", "run", "url", "timestamp")
 ERRORS, REST = "_errors", "_extra"
 _BIGGEST = 1 << 63
 _KEYS = ("id", "n")
+_OF_A_BODY = ("body_encoding", "as_sent")
+"""Fields of a record that go with its body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,8 @@ class Shape:
             kept = kept_names([name for name in base if name not in _KEYS], options)
             keys = {name: base[name] for name in _KEYS if name in base}
             base = keys | {new: base[old] for old, new in kept.items()}
-        if not self._has_body:
-            base.pop("body_encoding", None)
+        for name in () if self._has_body else _OF_A_BODY:
+            base.pop(name, None)
         errors = {ERRORS: list(row.errors)} if row.errors else {}
         return jsontext.dumps({**base, **row.fields, **errors})
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from crawlstream.wire.delivered import head_without
+
 HIDDEN = "(hidden)"
 _SECRET = re.compile(
     r"cookie|auth|token|secret|passw|session|credential|signature|csrf|xsrf|api-?key|access-?key",
@@ -27,6 +29,10 @@ def hide(value: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("request_headers", "response_headers"):
         if isinstance(headers := shown.get(name), dict):
             shown[name] = {one: _hidden(one, told) for one, told in headers.items()}
+    if isinstance(sent := shown.get("as_sent"), dict):
+        head = sent.get("head")
+        bare = head_without(head, _SECRET.search) if isinstance(head, str) else HIDDEN
+        shown["as_sent"] = sent | {"head": bare}
     if shown.get("raw"):
         shown |= {"raw": None, "raw_hidden": True}
     return shown

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlstream.errors import ConfigError
+from crawlstream.model.result import AsSent
 from crawlstream.wire.delivered import decode
 from pipeline_service.records.rows import Shape, StoreRow
 from pipeline_service.spec.config import Pipeline
@@ -246,7 +247,7 @@ def test_pages_are_filtered_by_stages() -> None:
 
 
 def test_fields_are_kept_dropped_and_renamed() -> None:
-    """The page's own columns likewise; the id stays."""
+    """The page's own columns likewise; the id stays. The body goes in all its forms."""
     described = pipeline(
         use("page")
         + stage('use = "fields"\nkeep = ["url", "title", "lang", "body"]\ndrop = ["body"]')
@@ -261,6 +262,8 @@ def test_fields_are_kept_dropped_and_renamed() -> None:
     }
     names = [column.name for column in Shape(described.stage, None).columns]
     assert sorted(names) == ["address", "headline", "id", "lang"]
+    (row,) = rows(pipeline(stage('use = "fields"\ndrop = ["body"]')), as_sent=AsSent(b"", b"z"))
+    assert row.keys().isdisjoint({"as_sent", "body", "body_encoding"})
 
 
 @given(st.text())

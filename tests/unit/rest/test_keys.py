@@ -276,12 +276,14 @@ def test_what_lets_somebody_in_is_hidden() -> None:
         "url": "http://a.test",
         "request_headers": headers,
         "response_headers": {"Set-Cookie": ["a=secret", "b=secret"], "Server": ["x"]},
+        "as_sent": {"head": "HTTP/1.1 401 Unauthorized\r\nSet-Cookie: a=secret\r\nServer: x\r\n"},
         "raw": "c2VjcmV0",
     }
     shown = hide(value)
     assert "secret" not in str(shown)
     assert shown["request_headers"]["Accept"] == ["text/html"]
     assert shown["response_headers"] == {"Set-Cookie": [HIDDEN, HIDDEN], "Server": ["x"]}
+    assert shown["as_sent"] == {"head": "HTTP/1.1 401 Unauthorized\r\nServer: x\r\n"}
     assert (shown["raw"], shown["raw_hidden"], shown["url"]) == (None, True, "http://a.test")
     assert hide({"request_headers": None, "raw": None}) == {"request_headers": None, "raw": None}
 

@@ -171,13 +171,23 @@ def test_a_response_as_it_was_sent_comes_back(body: bytes | None) -> None:
 
 
 def test_secrets_are_left_out_of_responses_as_they_were_sent() -> None:
-    """All lines with credentials go, in any spelling; the body and the other lines stay."""
-    sent = AsSent(
-        b"HTTP/1.1 200 OK\r\nset-cookie: a=secret\r\nX: y\nSet-Cookie : b=secret\r\n", b"z"
-    )
+    """All lines with credentials go, in any spelling; the body and the other lines stay.
+
+    They also go if the body did not fit in the record.
+    """
+    cookies = b"set-cookie: a=secret;\r\n\tb=secret\r\n", b"Set-Cookie : c=secret\r\n"
+    sent = AsSent(b"HTTP/1.1 200 OK\r\n%bX: y\n%b" % cookies, b"z")
     value, page = without_secrets(*(made := record(1, as_sent=sent), decode(made)))
     assert decode(value) == page
     assert page.as_sent == AsSent(b"HTTP/1.1 200 OK\r\nX: y\n", b"z")
+    made = encode_result(replace(PAGE, as_sent=sent), ResultLimits(max_body_bytes=0))
+    value, _ = without_secrets(made, decode(made))
+    assert orjson.loads(value)["as_sent"] == {
+        "head": "HTTP/1.1 200 OK\r\nX: y\n",
+        "body_left_out": True,
+    }
+    with pytest.raises(NotAResult, match="as_sent"):
+        decode(changed(as_sent={"body_left_out": True}))
 
 
 def test_secrets_are_left_out_on_request() -> None:

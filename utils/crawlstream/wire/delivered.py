@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from base64 import b64decode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, replace
@@ -21,6 +22,8 @@ _BIGGEST = 1 << 63
 _LONGEST_ID = 1_000
 """Characters of a value that other programs use as a name."""
 _LONGEST_CHARSET = 40
+_HEADERS = re.compile(r"[^\n]+(?:\n[ \t][^\n]*)*\n?|\n")
+"""Lines of a head; each with those that continue it."""
 T = TypeVar("T")
 
 
@@ -184,9 +187,9 @@ def _object_of(value: Any) -> dict[str, Any]:
 def _as_sent(value: Any) -> AsSent | None:
     """Return a response as its site sent it; None if its body was left out."""
     sent = _object_of(value)
+    head, body = _text(sent.get("head")).encode("latin-1"), sent.get("body")
     if sent.get("body_left_out"):
         return None
-    head, body = _text(sent.get("head")).encode("latin-1"), sent.get("body")
     return AsSent(head, None if body is None else b64decode(_text(body), validate=True))
 
 
@@ -234,10 +237,10 @@ def without_secrets(value: bytes, page: Delivered) -> tuple[bytes, Delivered]:
     kept = {field: _without(getattr(page, field), names) for field, names in _SECRETS.items()}
     if all(len(kept[field]) == len(getattr(page, field)) for field in kept):
         return value, page
-    record = _parsed(value) | kept
-    sent = page.as_sent and replace(page.as_sent, head=_bare_head(page.as_sent.head))
-    if sent:
-        record["as_sent"]["head"] = sent.head.decode("latin-1")
+    record, sent = _parsed(value) | kept, page.as_sent
+    if as_sent := record.get("as_sent"):
+        as_sent["head"] = head_without(as_sent["head"], _SECRETS["response_headers"].__contains__)
+        sent = sent and replace(sent, head=as_sent["head"].encode("latin-1"))
     bare = replace(
         page,
         request_headers=kept["request_headers"],
@@ -247,12 +250,11 @@ def without_secrets(value: bytes, page: Delivered) -> tuple[bytes, Delivered]:
     return jsontext.dumps(record), bare
 
 
-def _bare_head(head: bytes) -> bytes:
-    """Return the lines of a head without those that contain credentials."""
-    secret = _SECRETS["response_headers"]
-    lines = head.splitlines(keepends=True)
-    names = [line.partition(b":")[0].strip().lower().decode("latin-1") for line in lines]
-    return b"".join(line for line, name in zip(lines, names, strict=True) if name not in secret)
+def head_without(head: str, is_secret: Callable[[str], object]) -> str:
+    """Return a head without the headers whose lower-case names are secret."""
+    first, *headers = _HEADERS.findall(head) or [""]
+    kept = (line for line in headers if not is_secret(line.partition(":")[0].strip().lower()))
+    return "".join((first, *kept))
 
 
 def _without(headers: TextHeaders, names: Collection[str]) -> dict[str, Sequence[str]]:
