@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from fastapi import Request
 from starlette.types import Message
 
 from rest_service.http.access import Client, Role
 from rest_service.http.envelope import success
-from rest_service.http.streaming import HeldAnswer, OpenStreams
+from rest_service.http.streaming import EVENTS, HeldAnswer, OpenStreams
+from rest_service.v2.scrapes import scrape_routes
+from rest_service.v2.scrapes.scrape_order import ScrapeOrder
 
 LARGE = "x" * 300_000
 
@@ -58,6 +63,34 @@ async def test_an_answer_is_held_until_it_is_read(*, has_left: bool) -> None:
     assert is_free.is_set()
     assert (b"".join(client.pieces) == answer.body) is not has_left
     assert isinstance(sending.exception(), OSError if has_left else type(None))
+
+
+async def test_an_event_of_a_client_that_has_left_holds_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client that goes before the answer begins gives back the room of a recent page."""
+    is_free = asyncio.Event()
+
+    async def found(*_: Any, held: AsyncExitStack) -> dict[str, Any]:
+        held.callback(is_free.set)
+        return {"state": "done"}
+
+    async def left() -> Message:
+        await asyncio.sleep(0.01)
+        return {"type": "http.disconnect"}
+
+    monkeypatch.setattr(scrape_routes, "recent_page", found)
+    service: Any = SimpleNamespace(streams=OpenStreams(asyncio.Event()))
+    request = Request({"type": "http", "headers": [(b"accept", EVENTS.encode())]})
+    order = ScrapeOrder(url="http://a.test/", max_age=60)
+    answer = await scrape_routes.scrape(order, request, service, Client("me", Role.SUBMIT))
+    client = SlowClient()
+    sending = asyncio.create_task(answer({"type": "http"}, left, client.send))
+    await asyncio.sleep(0.02)
+    client.has_left = True
+    client.reads.release()
+    await asyncio.wait([sending])
+    assert is_free.is_set()
 
 
 async def test_an_event_is_not_made_before_the_last_one_is_read() -> None:

@@ -47,14 +47,6 @@ async def events_of_one(
         yield event_of(data, name="done") if data else event_of(late, name="late")
 
 
-async def events_of_recent(
-    data: dict[str, Any], held: AsyncExitStack
-) -> AsyncGenerator[bytes, None]:
-    """Yield ``done`` of a page that was there already."""
-    async with held:
-        yield event_of(data, name="done")
-
-
 async def events_of_batch(
     service: Service,
     client: Client,

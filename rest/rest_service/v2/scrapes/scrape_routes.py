@@ -16,13 +16,13 @@ from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
 from rest_service.http.openapi import also_events, later
 from rest_service.http.parameters import StrictRoute
-from rest_service.http.streaming import EVENTS, HeldAnswer
+from rest_service.http.streaming import EVENTS, HeldAnswer, event_of
 from rest_service.metrics import SCRAPE_SECONDS, SCRAPES, WAITING
 from rest_service.service import Service, TheClient, TheService
 from rest_service.topics.flights import Flight
 from rest_service.v2.scrapes.admission import begin
 from rest_service.v2.scrapes.answer import scraped
-from rest_service.v2.scrapes.events import events_of_one, events_of_recent
+from rest_service.v2.scrapes.events import events_of_one
 from rest_service.v2.scrapes.recent import recent_page
 from rest_service.v2.scrapes.scrape_order import ScrapeOrder
 from rest_service.v2.scrapes.shapes import MaxChars, Named, shape_of
@@ -95,7 +95,8 @@ async def _stream(order: ScrapeOrder, service: Service, client: TheClient) -> Re
         async with AsyncExitStack() as held:
             if recent := await recent_page(order, service, client, held=held):
                 SCRAPES.labels("recent").inc()
-                return service.streams.events(client, events_of_recent(recent, held.pop_all()))
+                done = Response(event_of(recent, name="done"), media_type=EVENTS)
+                return HeldAnswer(done, held.pop_all())
         flight = await begin(order, service, client)
     return service.streams.events(client, events_of_one(service, client, flight, order.shape))
 
