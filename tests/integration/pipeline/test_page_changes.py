@@ -64,13 +64,14 @@ class Ground:
         self.folder = folder
         self.more = ""
         """Further keys of ``changes``."""
+        self.table = "memory"
         self._stores: list[MemoryClient] = []
 
     @property
     def pipeline(self) -> Pipeline:
         """Its pipeline, named ``p``."""
         told = f'signature = "body", changes = {{events = true{self.more}}}'
-        sink = f'kind = "pages", url = "{self.url}", {told}'
+        sink = f'kind = "pages", url = "{self.url}", table = "{self.table}", {told}'
         more = 'where = {appid = ["app"]}\nworkers = 0\nstage = [{use = "markdown"}]'
         return writer.pipeline(sink, more)
 
@@ -176,6 +177,17 @@ async def test_each_change_is_an_event_once(ground: Ground) -> None:
         "changes": 1,
         "result": {"topic": "t", "partition": 0, "offset": 2},
     }
+
+
+def test_memories_with_long_names_share_a_database(tmp_path: Path) -> None:
+    """Their tables and indexes do not collide, however late their names differ."""
+    with contextlib.closing(Ground(f"sqlite:///{tmp_path}/news.db", tmp_path)) as ground:
+        ground.more = f', webhook = "https://a.test/", secret = "{SIGNED_BY}"'
+        for last in "ab":
+            ground.table = "a_table_whose_name_has_fifty_six_characters_in_all____" + last
+            ground.store().claim("one")
+        of_due = "select name as it from sqlite_master where type = 'index' and name like '%due'"
+        assert len(select(ground.url, of_due)) == 2
 
 
 async def test_diffs_of_a_page_follow_each_other(ground: Ground) -> None:

@@ -28,6 +28,7 @@ from pipeline_service.sinks.sql.database import (
     Tuple,
     as_time,
     batches,
+    index_of,
     quoted,
     seconds_of,
 )
@@ -120,7 +121,7 @@ class MemoryEffect:
         # Creating an index that exists would wait for all writers, and block others.
         for column in ("next_visit", "claimed_until") if is_new else ():
             transaction.execute(
-                f"create index {quoted(f'{self._name[:40]}_{column}')}"
+                f"create index {index_of(self._name, column)}"
                 f" on {quoted(self._name)} ({column}) where {column} is not null"
             )
         self._rule_until = 0.0

@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 from pipeline_service.formats.columns import ColumnType
 from pipeline_service.memory.page_changes import ChangeEvent
-from pipeline_service.sinks.sql.database import Database, Transaction, as_time, quoted, seconds_of
+from pipeline_service.sinks.sql.database import (
+    Database,
+    Transaction,
+    as_time,
+    index_of,
+    quoted,
+    seconds_of,
+)
 
 _SUFFIX = "_unsent"
 MOST_WAITING = 100_000
@@ -53,9 +60,9 @@ class WebhookQueue:
             f" due {time} not null, tries {database.types[ColumnType.WHOLE]} not null,"
             f" why {text} not null)"
         )
-        for column in ("page, at", "due", "since"):
-            index = quoted(f"{self._table[:40]}_unsent_{column[:4].strip(', ')}")
-            transaction.execute(f"create index {index} on {self._name} ({column})")
+        for name, columns in {"page": "page, at", "due": "due", "since": "since"}.items():
+            index = index_of(self._table, name)
+            transaction.execute(f"create index {index} on {self._name} ({columns})")
 
     def add(self, transaction: Transaction, events: Sequence[ChangeEvent]) -> None:
         """Have events sent, from now on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ from pipeline_service.formats.columns import ColumnType
 Tuple = tuple[Any, ...]
 _AT_ONCE = 500
 """Keys of one statement."""
+_LONGEST_OF_AN_INDEX = 40
+"""Characters of its table in the name of an index: PostgreSQL takes 63 in all."""
 
 
 class Unforeseen(Exception):
@@ -83,6 +86,14 @@ class Database(Protocol):
 def quoted(name: str) -> str:
     """An identifier as statements have it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def index_of(table: str, column: str) -> str:
+    """Return the identifier of an index, which no other table of the database has."""
+    if len(table) > _LONGEST_OF_AN_INDEX:
+        digest = hashlib.blake2b(table.encode(), digest_size=4).hexdigest()
+        table = f"{table[: _LONGEST_OF_AN_INDEX - len(digest)]}{digest}"
+    return quoted(f"{table}_{column}")
 
 
 def batches(keys: Sequence[str]) -> Iterator[list[str]]:
