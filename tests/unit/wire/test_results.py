@@ -212,6 +212,7 @@ def test_a_cut_does_not_hide_wrong_bytes() -> None:
         {"body": b"x" * 50_000, "links": [("http://a.example/" + "x" * 1000, "")] * 100},
         {"response_headers": {b"X": [b"y" * 1000] * 100}},
         {"response_headers": {b"X": [b"y"] * 5000}, "as_sent": AsSent(b"X: y\r\n" * 5000)},
+        {"response_headers": {}, "as_sent": AsSent(b"Connection: \1\r\n" * 5000)},
     ],
 )
 def test_a_record_always_fits_its_topic(changes: Mapping[str, Any]) -> None:

@@ -201,7 +201,7 @@ def _cut(record: dict[str, Any], excess: int, share: int) -> bool:
         record["body_truncated"] = True
     elif record["links"]:
         _halve_links(record)
-    elif record["response_headers"]:
+    elif record["response_headers"] or "as_sent" in record:
         record["response_headers"] = {}
         record.pop("as_sent", None)
         record["headers_truncated"] = True
