@@ -15,8 +15,8 @@ from crawlstream.bus.tail import end_offsets
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import ALIVE_S, living_in
-from crawlstream.stats.problem import KAFKA_DOWN, REDIS_DOWN, problems_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.problem import KAFKA_DOWN, REDIS_DOWN, problems_of
 from redis_monitor.notify.notice import Notice
 from redis_monitor.notify.sentences import name_of
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState
 from crawlstream.model.words.condition import IF_MISSPELT, Spiders, absence
-from crawlstream.stats import problem
-from crawlstream.stats.problem import KAFKA_DOWN, start_command
+from crawlstream_frontier.partitions import problem
+from crawlstream_frontier.partitions.problem import KAFKA_DOWN, start_command
 from rest_service.service import Service
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
 from crawlstream.model.words.condition import IF_MISSPELT
-from crawlstream.stats.problem import problems_of
+from crawlstream_frontier.partitions.problem import problems_of
 
 _COUNTS: dict[str, Any] = dict.fromkeys(
     ("life", "clock_ms", "crawls", "queued", "delayed", "held", "workers", "outbox", "actions"), 0
