@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from crawlstream.bus.record_reader import WantedRecord
-from crawlstream.bus.records import Record
 from crawlstream.model.delivered import Delivered
 from crawlstream.model.event import PageReply, RecordPlace
-from crawlstream.wire import delivered
 from crawlstream_extract.extract import Extracted
 from rest_service.http.access import Client
 from rest_service.service import Service
 from rest_service.topics.contents import FormatsWanted, extracted
+from rest_service.v2.scrapes.page_records import page_in, read_record, record_bytes
 from rest_service.v2.scrapes.scrape_order import PageShape
 
-_ENVELOPE_BYTES = 64 * 1024
-"""Bytes of a record besides its body, mostly links."""
 _TEXTS = frozenset({"markdown", "text", "html", "links", "metadata"})
 
 
@@ -40,15 +35,14 @@ async def scraped(
     told = {"id": reply.uuid, "state": "failed" if reply.reason else "done"}
     if reply.reason or reply.place is None:
         return {**told, "reason": reply.reason, "attempts": reply.attempts, "url": reply.url}
-    size = (reply.body_size or 0) * 4 // 3 + _ENVELOPE_BYTES
     await held.enter_async_context(service.places.of(client.name))
-    await held.enter_async_context(service.scrape_bytes.of(client.name, size))
+    await held.enter_async_context(service.scrape_bytes.of(client.name, record_bytes(reply)))
     started = time.monotonic()
-    record = await _record(service, reply, reply.place)
+    record = await read_record(service, reply)
     read_ms = _ms_since(started)
     if record is None:
         return {**told, **_without_record(reply, reply.place)}
-    page = await _decoded(record)
+    page = await page_in(record)
     if page is None:
         return {**told, **_without_record(reply, reply.place, problem="unreadable")}
     # Its value, as large as the page, is not needed while others are extracted.
@@ -58,20 +52,6 @@ async def scraped(
     made = await extracted(service.extraction, page, _wanted(shape))
     timings = {"site": page.latency_ms, "read": read_ms, "extract": _ms_since(started)}
     return {**told, **_with_page(page, place, made, shape), "timings_ms": timings}
-
-
-async def _record(service: Service, reply: PageReply, place: RecordPlace) -> Record | None:
-    key = reply.id.encode() if reply.id else None
-    topic = service.topics.crawled
-    return await service.records.read(WantedRecord(topic, place.partition, place.offset, key))
-
-
-async def _decoded(record: Record) -> Delivered | None:
-    """Return the page of a record; large ones are decoded in a thread."""
-    try:
-        return await asyncio.to_thread(delivered.decode, record.value)
-    except delivered.NotAResult:
-        return None
 
 
 def _wanted(shape: PageShape) -> FormatsWanted:

@@ -6,16 +6,14 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
-from crawlstream.bus.record_reader import WantedRecord
 from crawlstream.errors import InvalidRequest, Unavailable
 from crawlstream.model.delivered import Delivered
 from crawlstream.model.event import PageReply
 from crawlstream.model.url import origin_of
 from crawlstream.model.web.address import address
-from crawlstream.wire import delivered, jsontext
+from crawlstream.wire import jsontext
 from crawlstream_extract.extract import SITEMAP, ExtractRequest
 from crawlstream_frontier.scrapes.scrape_names import comes_until
 from rest_service.http.access import Client
@@ -23,6 +21,7 @@ from rest_service.http.envelope import RequestRefused
 from rest_service.service import Service
 from rest_service.v2.scrapes.admission import ScrapePlan, begin
 from rest_service.v2.scrapes.map_order import MapOrder
+from rest_service.v2.scrapes.page_records import page_in, read_record
 from rest_service.v2.scrapes.recent import recent_reply
 from rest_service.v2.scrapes.site_urls import SiteUrls
 
@@ -163,7 +162,8 @@ class SiteMapping:
         size = reply.body_size or 0
         name = self._client.name
         async with self._service.places.of(name), self._service.scrape_bytes.of(name, size):
-            page = await self._page(reply)
+            record = await read_record(self._service, reply)
+            page = None if record is None else await page_in(record)
             if page is None:
                 self._problem(url, "gone_from_kafka")
                 return None
@@ -203,18 +203,6 @@ class SiteMapping:
                 await asyncio.sleep(max(0.1, refused.retry_after_s))
         left_s = comes_until(flight.id) + 5 - time.time()
         return await self._service.pages_replied.wait(flight.id, left_s)
-
-    async def _page(self, reply: PageReply) -> Delivered | None:
-        assert reply.place is not None
-        place = reply.place
-        key = reply.id.encode() if reply.id else None
-        wanted = WantedRecord(self._service.topics.crawled, place.partition, place.offset, key)
-        record = await self._service.records.read(wanted)
-        if record is None:
-            return None
-        with suppress(delivered.NotAResult):
-            return await asyncio.to_thread(delivered.decode, record.value)
-        return None
 
     def _problem(self, url: str, why: str) -> None:
         if len(self._problems) < _MOST_PROBLEMS:
