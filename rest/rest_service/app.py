@@ -47,6 +47,7 @@ from rest_service.v2 import (
     crawls,
     frontier,
     health,
+    indexnow,
     pipelines,
     proxies,
     purses,
@@ -105,6 +106,7 @@ def make_app(service: Service, tools: McpRoute | None = None) -> ASGIApp:
         scrape_routes,
         batches,
         map_routes,
+        indexnow,
         records,
     )
     for module in (v1, health, wellknown, *_SCREENS, *of_v2):

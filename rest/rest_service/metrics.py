@@ -25,6 +25,11 @@ SCRAPE_SECONDS = Histogram(
     "Duration of scrapes that were answered with their page, without the site's own time.",
     buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60),
 )
+ANNOUNCED = Counter(
+    "crawlstream_rest_indexnow",
+    "Announcements of changed pages by outcome: accepted, late (202), refused.",
+    ["outcome"],
+)
 EXTRACT_WORKERS_LOST = Counter(
     "crawlstream_rest_extract_workers_lost",
     "Worker processes that a scraped page has ended, by cause: killed, memory, timeout.",

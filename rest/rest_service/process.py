@@ -72,7 +72,7 @@ async def run(settings: Settings) -> None:
         stack.callback(listener.close)
         process = Process(kind="rest")
         kafka = kafka_of(settings, "rest")
-        sink = make_sink(kafka, topics=[settings.topics.incoming])
+        sink = make_sink(kafka, topics=_written(settings))
         stack.push_async_callback(sink.stop)
         shelf = await stack.enter_async_context(shelf_of(settings))
         frontier = await stack.enter_async_context(open_frontiers(settings, shelf=shelf))
@@ -82,6 +82,7 @@ async def run(settings: Settings) -> None:
         stack.push_async_callback(service.records.stop)
         stack.push_async_callback(service.extraction.close)
         stack.push_async_callback(service.maps.close)
+        stack.push_async_callback(service.key_checks.close)
         service.pages_replied.on_arrival = service.flights.arrived
         wellknown.watch(settings)
         reader = ReplyReader(kafka, service.topics.outbound, service.replies, service.pages_replied)
@@ -166,8 +167,14 @@ async def _sending(service: Service, sink: Sink) -> None:
     await asyncio.Event().wait()
 
 
+def _written(settings: Settings) -> Sequence[str]:
+    """Return the topics that REST writes to."""
+    topics = settings.topics
+    return [topics.incoming, *([topics.events] if settings.indexnow else [])]
+
+
 def _rights(service: Service) -> Rights:
-    return Rights(reads=[service.topics.outbound], writes=[service.topics.incoming])
+    return Rights(reads=[service.topics.outbound], writes=_written(service.settings))
 
 
 async def _warming(service: Service, reader: ReplyReader) -> None:

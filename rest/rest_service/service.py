@@ -25,7 +25,7 @@ from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import requests
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.scrapes.scrape_names import ScrapeNames
-from rest_service.http.access import MCP_AGENT, Client
+from rest_service.http.access import MCP_AGENT, Client, RateLimiter
 from rest_service.http.byte_budget import ByteBudget
 from rest_service.http.envelope import RequestRefused
 from rest_service.http.fair_semaphore import FairSemaphore
@@ -38,6 +38,7 @@ from rest_service.rates import DomainRates
 from rest_service.sampler import Sampler
 from rest_service.topics.extraction import Extraction
 from rest_service.topics.flights import Flights
+from rest_service.topics.key_checks import KeyChecks
 from rest_service.topics.last_runs import LastRuns
 from rest_service.topics.maps import SiteMaps
 from rest_service.topics.page_replies import PageReplies
@@ -48,6 +49,8 @@ MAX_PAGES, MAX_PAGES_EACH = 8, 4
 """Limit of concurrent reads of records, each in its own thread; further ones wait their turn."""
 MAX_PLACES = 64
 """Limit of scraped pages that are processed at a time."""
+ANNOUNCED_EACH_S = 10 / 60
+"""Announcements of an address a second, on average."""
 PATIENCE_S = 10.0
 """Seconds to wait for a turn."""
 
@@ -99,6 +102,11 @@ class Service:
     scrape_names: ScrapeNames = field(default_factory=ScrapeNames)
     extraction: Extraction = field(default_factory=Extraction)
     maps: SiteMaps = field(default_factory=SiteMaps)
+    key_checks: KeyChecks = field(default_factory=KeyChecks)
+    announcers: RateLimiter = field(
+        default_factory=lambda: RateLimiter(ANNOUNCED_EACH_S, burst_s=60)
+    )
+    """Announcements of an address; the limit of other requests comes before."""
     places: FairSemaphore = field(
         default_factory=lambda: FairSemaphore(
             most=MAX_PLACES, each=MAX_PLACES // 2, patience_s=PATIENCE_S

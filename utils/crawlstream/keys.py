@@ -1,12 +1,8 @@
 """The Redis keys that Python uses, and all Kafka topics; no other module builds their names.
 
-Redis
-    All keys of a partition begin with its hash tag, so that a script call touches one slot; with
-    one partition that is ``{<namespace>0}``. A script receives this prefix (`FrontierKeys.tag`) and
-    appends the rest, as defined in ``frontier/lua/includes/keys.lua``: most keys are known to Lua
-    only. ``docs/keys.md`` lists all of them. Ids are percent-encoded: they may be any text.
-Kafka
-    ``<prefix>.<name>``; per-app topics exist for ids made of ``[A-Za-z0-9._-]`` only.
+All keys of a partition begin with its hash tag, so that a script call touches one slot. Scripts
+append the rest of a key, by ``frontier/lua/includes/keys.lua``; ids in it are percent-encoded.
+``docs/keys.md`` lists all. Topics of applications exist for ids of ``[A-Za-z0-9._-]`` only.
 """
 
 from __future__ import annotations
@@ -68,6 +64,10 @@ class FrontierKeys:
     def meta(self) -> str:
         """Clock, Redis epoch and version of the rules."""
         return self.tag + "m"
+
+    def indexnow(self, what: str) -> str:
+        """Mark of a key that was proven, or of a domain that was asked for one."""
+        return f"{self.tag}indexnow:{what}"
 
     def moved(self) -> str:
         """Former ``meta`` of a frontier that was moved away."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -118,6 +119,13 @@ def listed_in(page: Delivered, now: float) -> Iterator[Listed]:
                 yield Listed(key_of(page.appid, canonical(url)), changed_at)
             except InvalidUrl:
                 continue
+
+
+def announced_in(appid: str, urls: Sequence[str], at: float) -> Iterator[Listed]:
+    """Yield the pages that their site says to have changed before a time in epoch seconds."""
+    for url in urls:
+        with suppress(InvalidUrl):
+            yield Listed(key_of(appid, canonical(url)), at)
 
 
 def _time_of(text: str) -> float | None:

@@ -13,9 +13,17 @@ from crawlstream.wire import jsontext
 from pipeline_service.memory.kept_text import KeptText, text_of
 from pipeline_service.memory.learning import PLACE, SEEN
 from pipeline_service.memory.page_changes import ResultPlace
-from pipeline_service.memory.seen import Seen, Sight, listed_in, seen_failed, seen_in, sight_of
+from pipeline_service.memory.seen import (
+    Seen,
+    Sight,
+    announced_in,
+    listed_in,
+    seen_failed,
+    seen_in,
+    sight_of,
+)
 from pipeline_service.memory.sql.effect import LISTED
-from pipeline_service.records.judging import FailedPage, Judged, Wanted
+from pipeline_service.records.judging import AnnouncedPages, FailedPage, Judged, Wanted
 from pipeline_service.records.rows import ERRORS
 from pipeline_service.spec.changes import TEXT_STAGES
 from pipeline_service.spec.memory import BY_BODY, BY_ITEMS, BY_TEXT
@@ -67,6 +75,9 @@ class SeenMaker:
         if isinstance(judged, Wanted) and judged.page.lastmods:
             listed = list(listed_in(judged.page, now))
             yield Row(f"{judged.id}:listed", record.offset, {LISTED: listed})
+        if isinstance(judged, AnnouncedPages):
+            announced = list(announced_in(judged.appid, judged.urls, min(judged.at, now)))
+            yield Row(judged.id, record.offset, {LISTED: announced})
 
     def _seen(self, judged: Judged, now: float) -> Iterator[Seen]:
         if isinstance(judged, FailedPage):

@@ -57,6 +57,17 @@ class FailedPage(_Judged):
     event: PageFailed
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncedPages(_Judged):
+    """Pages that their site says to have changed, to note in a memory."""
+
+    outcome = "delivered"
+    appid: str
+    urls: Sequence[str]
+    at: int
+    """Epoch seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class FilteredRecord(_Judged):
     """Record that is left out."""
@@ -82,7 +93,7 @@ class Undeliverable(_Judged):
     """Stage that refused it; empty: it did not come to one."""
 
 
-Judged = Wanted | FailedPage | FilteredRecord | Repeat | Undeliverable
+Judged = Wanted | FailedPage | AnnouncedPages | FilteredRecord | Repeat | Undeliverable
 
 
 def judge(pipeline: Pipeline, batch: Batch) -> Sequence[Judged]:
@@ -108,9 +119,15 @@ def _judge(pipeline: Pipeline, record: Record) -> Judged:
 
 
 def _judge_event(pipeline: Pipeline, record: Record) -> Judged:
-    """Judge an event: only pages that failed are wanted; other events are left to their readers."""
-    event = None if record.unread else events.decode_page_failed(record.value or b"")
+    """Judge an event: pages that failed or are announced are wanted, other events are not."""
+    value = b"" if record.unread else record.value or b""
     name = f"{record.partition}-{record.offset}"
+    if announced := events.decode_announced(value):
+        appid, urls, at = announced
+        if pipeline.where.appid is not None and appid not in pipeline.where.appid:
+            return FilteredRecord(record, name, reason="where")
+        return AnnouncedPages(record, name, appid=appid, urls=urls, at=at)
+    event = events.decode_page_failed(value)
     if event is None:
         return FilteredRecord(record, name, reason="event")
     if not pipeline.where.is_about(event.crawl):

@@ -103,9 +103,12 @@ _NEEDED: Mapping[tuple[str, str], Role] = {
 }
 
 
+_OPEN = frozenset({"/health", "/v2/indexnow"})
+
+
 def role_needed(method: str, path: str) -> Role:
     """Return the role that a route needs: by default READ for reading, else OPERATE."""
-    if path == "/health" or path.startswith(("/health/", "/static/", "/.well-known/")):
+    if path in _OPEN or path.startswith(("/health/", "/static/", "/.well-known/")):
         return Role.ANYONE
     if method == "DELETE" and path.startswith(_SCRAPES):
         return Role.SUBMIT

@@ -36,6 +36,7 @@ BODY_TIMEOUT_S = 30.0
 BODIES_BYTES = 64 << 20
 """Bytes of all bodies in progress together; one body of the largest size always fits."""
 SMALL_BODY_BYTES = 64 << 10
+ANNOUNCEMENT_BYTES = 1 << 20
 _LARGE = frozenset({"/feed", "/v2/crawls", "/v2/check", "/v2/scrape/batch", "/v2/rejected/replay"})
 """Routes that accept more than ``SMALL_BODY_BYTES``, besides those of schedules."""
 
@@ -116,6 +117,8 @@ class Gate:
     def _most_bytes(self, path: str) -> int:
         """Return the largest body that a route accepts."""
         route = path.removeprefix(FORMS)
+        if route == "/v2/indexnow":
+            return min(ANNOUNCEMENT_BYTES, self._max_body_bytes)
         is_large = route in _LARGE or route.startswith("/v2/schedules/")
         return self._max_body_bytes if is_large else min(SMALL_BODY_BYTES, self._max_body_bytes)
 

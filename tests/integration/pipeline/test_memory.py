@@ -338,6 +338,25 @@ async def test_what_a_sitemap_calls_changed_is_due(bench: Bench) -> None:
     assert len(bench.row("url")) == 5
 
 
+async def test_what_a_site_announces_is_due(bench: Bench) -> None:
+    """Pages that are known, to the application of the event, and not seen since."""
+    await bench.learn(*(result(f"{n}", n, at=0) for n in range(3)))
+    bench.shift(-7 * 86_400)
+    urls = [f"http://example.com/{n}" for n in (0, 1, 9)]
+    now = int(time.time())
+    told = [
+        events.encode_announced("other", "example.com", [urls[0]], now),
+        events.encode_announced("app", "example.com", [urls[0]], int(BEGAN) - 9),
+        events.encode_announced("app", "example.com", [*urls[1:], "no URL"], now),
+        b'{"event": "pages_announced", "appid": "app", "urls": [1]}',
+    ]
+    await bench.learn(*told, failures=True)
+    store = bench.store()
+    assert store.course().due == 1
+    assert [page.url for page in store.due(1)] == ["http://example.com/1"]
+    assert len(bench.row("url")) == 3
+
+
 async def test_lastmods_that_bring_no_change_are_ignored(bench: Bench) -> None:
     """Except for a few pages of a file, by which their domain is believed again."""
     paths = [f"{n}" for n in range(20)]

@@ -30,6 +30,7 @@ from crawlstream_extract.work import LIMITS
 from rest_service.http.gate import BODIES_BYTES
 from rest_service.http.idempotency import REMEMBERED_BYTES
 from rest_service.service import MAX_PAGES
+from rest_service.topics.key_checks import WAITING_BYTES
 from rest_service.topics.replies import KEPT_BYTES
 from rest_service.v2.reading import PAGE_BYTES
 from support.variables import DOCKER, ROOT, load_yaml, variables
@@ -96,6 +97,8 @@ def test_the_bounds_of_rest_fit_its_container() -> None:
     """REST and its workers are never ended by the kernel, if each bound is reached at a time."""
     bounds = (
         *(BODIES_BYTES, REMEMBERED_BYTES, KEPT_BYTES, MAX_PAGES * PAGE_BYTES),
+        # URLs of announcements, and their events when a key is right.
+        2 * WAITING_BYTES,
         # The record of a page and its answer; test_scrape_memory measures it.
         2 * Settings.model_fields["scrape_bytes"].default,
         LIMITS.workers * LIMITS.memory_mb << 20,

@@ -21,6 +21,8 @@ from rest_service.http.gate import Gate
 TABLE = {
     "GET /health": "anyone",
     "GET /.well-known/http-message-signatures-directory": "anyone",
+    "GET /v2/indexnow": "anyone",
+    "POST /v2/indexnow": "anyone",
     "GET /health/live": "anyone",
     "GET /health/ready": "anyone",
     "GET /static": "anyone",

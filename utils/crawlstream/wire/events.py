@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -236,6 +236,27 @@ def decode_page_failed(raw: bytes) -> PageFailed | None:
             detail=_text(value.get("detail", "")),
         )
     except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def encode_announced(appid: str, site: str, urls: Sequence[str], at: int) -> bytes:
+    """Return the event of pages that their site says to have changed, at an epoch second."""
+    about = {"event": "pages_announced", "appid": appid, "site": site, "server_time": at}
+    return jsontext.dumps({**about, "urls": list(urls)})
+
+
+def decode_announced(raw: bytes) -> tuple[str, Sequence[str], int] | None:
+    """Return application, URLs and epoch second of such an event; None for other records."""
+    try:
+        value: Any = jsontext.loads(raw) if b'"pages_announced"' in raw else {"event": ""}
+        if value["event"] != "pages_announced":
+            return None
+        return (
+            _text(value["appid"]),
+            [_text(url) for url in value["urls"]],
+            int(value["server_time"]),
+        )
+    except (KeyError, TypeError, ValueError):
         return None
 
 

@@ -11,6 +11,16 @@ from crawlstream.boot.api_keys import ApiKey, read_keys
 from crawlstream.boot.sections.section import Host, Section, new
 
 
+def _read_announcers(value: object) -> object:
+    """Read ``appid@domain+domain`` as application and domains; ValueError."""
+    if not isinstance(value, str) or not value:
+        return value or ()
+    appid, _, domains = value.partition("@")
+    if not 3 <= len(appid) <= 40 or not all(domains.split("+")):
+        raise ValueError("expected APPID@DOMAIN+DOMAIN, such as news@example.com+example.org")
+    return (appid, *domains.split("+"))
+
+
 class RestSettings(Section):
     """REST API."""
 
@@ -41,6 +51,11 @@ class RestSettings(Section):
     )
     """Bytes of the records of scraped pages that REST keeps at a time, until clients have read
     their answers; half of them for one client. It uses twice as much memory. Further ones wait."""
+    indexnow: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_read_announcers)] = Field(
+        (), validation_alias=new("INDEXNOW")
+    )
+    """Sites that may announce changed pages by [IndexNow](recurring.md#indexnow), without an API
+    key: ``appid@domain+domain``, with the application of the memory. Empty: none."""
     mcp: Literal["off", "read", "submit"] = Field("off", validation_alias=new("MCP"))
     """Tools for language models at ``/mcp``: ``read`` without those that change crawls, ``submit``
     with all. Each caller can still do only what its API key permits. Needs the extra ``mcp``."""
