@@ -139,7 +139,7 @@ def test_a_seed_without_budgets_says_nothing_of_them() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 37
+    assert len(nulls) == 38
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     zeros = dict.fromkeys(("domain_max_pages", "domain_max_bytes", "max_pages"), 0)
     assert decode(raw(CRAWL, **zeros)) == decode(raw(CRAWL))
