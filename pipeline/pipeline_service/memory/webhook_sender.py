@@ -21,7 +21,7 @@ from crawlstream.wire.cloud_events import structured
 from pipeline_service.memory.sql.webhook_queue import WaitingChange
 from pipeline_service.memory.sql.webhook_store import WebhookStore
 from pipeline_service.metrics import WEBHOOK_CHANGES, WEBHOOK_OLDEST_SECONDS
-from pipeline_service.records.undelivered import unsent_change
+from pipeline_service.records.undelivered import send_undelivered, unsent_change
 from pipeline_service.sinks.store_calls import StoreCalls
 from pipeline_service.spec.config import Pipeline
 
@@ -130,7 +130,7 @@ class WebhookSender:
             unsent_change(self._pipeline, self._topics.undelivered, each.value, each.why)
             for each in changes
         ]
-        await self._sink.send(outs)
+        await send_undelivered(self._sink, outs)
         failpoint("after_given_up")
         await self._calls.call(partial(self._store.note, [each.key for each in changes], {}))
         self._count("undelivered", len(changes))

@@ -7,6 +7,7 @@ sends them again, under the same key.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from crawlstream.bus.protocols import Sink
@@ -35,7 +36,7 @@ class UndeliveredPublisher:
         """Return when Kafka has all that are undelivered; KafkaUnavailable: repeat."""
         outs = [self._out(each) for each in judged if isinstance(each, Undeliverable)]
         if outs:
-            await self._send(outs)
+            await send_undelivered(self._sink, outs)
 
     async def mark(self, where: OutOfRange) -> None:
         """Report records that Kafka has deleted before they were read; errors as above."""
@@ -51,20 +52,7 @@ class UndeliveredPublisher:
             partition=where.partition,
             offset=where.position,
         )
-        await self._send([self._as_out(rejection)])
-
-    async def _send(self, outs: Sequence[Out]) -> None:
-        try:
-            await self._sink.send(outs)
-        except RecordTooLarge as error:
-            # The topic allows smaller records than crawlstream's topics: send the reason alone.
-            bare = [undelivered_records.decode(out.value) for out in error.records]
-            await self._sink.send(
-                [
-                    self._as_out(_emptied(each.rejection), stage=each.stage, page_id=each.id)
-                    for each in bare
-                ]
-            )
+        await send_undelivered(self._sink, [self._as_out(rejection)])
 
     def _out(self, judged: Undeliverable) -> Out:
         record = judged.record
@@ -86,6 +74,18 @@ class UndeliveredPublisher:
         return Out(self._topic, undelivered_records.encode(told), told.name.encode())
 
 
+async def send_undelivered(sink: Sink, outs: Sequence[Out]) -> None:
+    """Return when Kafka has the records; of those that are too large, without the original bytes.
+
+    KafkaUnavailable: repeat.
+    """
+    try:
+        await sink.send(outs)
+    except RecordTooLarge as error:
+        # The topic allows smaller records than crawlstream's topics: send the reason alone.
+        await sink.send([replace(out, value=_emptied(out.value)) for out in error.records])
+
+
 def unsent_change(pipeline: Pipeline, topic: str, value: str, why: str) -> Out:
     """Return the record of an event that a webhook has not taken, whole and with the reason.
 
@@ -103,13 +103,6 @@ def unsent_change(pipeline: Pipeline, topic: str, value: str, why: str) -> Out:
     return Out(topic, undelivered_records.encode(told), told.name.encode())
 
 
-def _emptied(rejection: Rejection) -> Rejection:
-    return Rejection(
-        reason=rejection.reason,
-        errors=rejection.errors,
-        raw=None,
-        topic=rejection.topic,
-        partition=rejection.partition,
-        offset=rejection.offset,
-        timestamp_ms=rejection.timestamp_ms,
-    )
+def _emptied(value: bytes) -> bytes:
+    told = undelivered_records.decode(value)
+    return undelivered_records.encode(replace(told, rejection=replace(told.rejection, raw=None)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +22,7 @@ from crawlstream.boot.signed_post import SignedPost
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import create_missing, ensure_topics
 from crawlstream.keys import Topics
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.stores.postgres import RunningPostgres
@@ -319,6 +320,27 @@ async def test_nothing_internal_is_sent_to_and_old_changes_are_given_up(
     staging = Staging(ground.pipeline)
     assert not await second_chances._replay_one(load_settings(), told[0], staging)
     assert "is not sent again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ground", ["sqlite"], indirect=True)
+async def test_a_change_too_large_for_the_topic_is_given_up_without_its_bytes(
+    ground: Ground, kafka_server: RunningServer, fresh_name: str
+) -> None:
+    """It does not stop the changes after it."""
+    hosts, topic = f"127.0.0.1:{kafka_server.port}", Topics(fresh_name).undelivered
+    shape = {**(kafka := Kafka([hosts])).shape.options(), "configs": {"max.message.bytes": "1000"}}
+    create_missing(kafka, {topic: shape})
+    async with web_receiver() as receiver, make_sink(kafka) as sink:
+        ground.more = hook(receiver)
+        sender = ground.sender(sink, prefix=fresh_name)
+        await ground.learn(page(1, 0, url=f"{URL}/{os.urandom(900).hex()}"))
+        select(ground.url, "update memory_unsent set since = '2020-01-01T00:00:00.000000Z'")
+        await ground.learn(page(2, 1))
+        await sender.drain()
+        assert [each["data"]["url"] for each in receiver.told()] == [URL]
+    (told,) = map(undelivered_records.decode, values_of(hosts, topic))
+    assert told.rejection.raw is None
+    assert told.rejection.errors == ["$: not taken in time; there was no attempt"]
 
 
 async def test_one_process_publishes_and_another_takes_over(
