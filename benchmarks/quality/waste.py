@@ -5,7 +5,8 @@ once, at one pace. A site with a trap is counted up to ``BUDGET`` fetches, as it
 honest sites that look like traps are crawled to their end: no page of them may be lost. A page is
 worth having if its content is: the site knows, the crawler does not.
 
-``WASTE_SCENES=on-4,scrapy`` crawls in these scenes only.
+``WASTE_SCENES=on-4,scrapy`` crawls in these scenes only. A scene ends after ``WASTE_MINUTES`` (60);
+``open`` is the number of sites whose crawls had not ended.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import signal
 import statistics
 import tempfile
+import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -134,6 +136,11 @@ async def _feed(redis: Redis, urls: Mapping[str, str], guard: str) -> Frontier:
     return frontier
 
 
+def _most_s() -> float:
+    """Return how long a scene may take."""
+    return float(os.environ.get("WASTE_MINUTES", "60")) * 60
+
+
 async def _is_over(frontier: Frontier, log: SiteLog, host: str) -> bool:
     if not log.site.is_honest and log.fetches >= BUDGET:
         return True
@@ -142,14 +149,15 @@ async def _is_over(frontier: Frontier, log: SiteLog, host: str) -> bool:
 
 
 async def _all_over(frontier: Frontier, crew: Crew, scene: Scene) -> None:
-    """Wait until each site has ended or has had its budget; kill crawlers meanwhile."""
+    """Wait until each site has ended or has had its budget, killing crawlers meanwhile."""
     blocked = dict[str, ThrottleRule]()
     left = dict(ManySites.logs)
-    while left:
+    deadline = time.monotonic() + _most_s()
+    while left and time.monotonic() < deadline:
         await asyncio.sleep(_LOOK_S)
         over = [host for host, log in left.items() if await _is_over(frontier, log, host)]
         for host in over:
-            del left[host]
+            left.pop(host).is_over = True
             blocked[host] = replace(RULE, hits=0)
         if over:
             version = len(blocked) + 1
@@ -159,6 +167,17 @@ async def _all_over(frontier: Frontier, crew: Crew, scene: Scene) -> None:
         if scene.kills and fetches >= (crew.kills + 1) * KILL_EVERY:
             crew.replace()
         await frontier.maintenance.tend()
+
+
+async def _all_fetched() -> None:
+    """Wait until each site has had its budget, or the time is over."""
+    deadline = time.monotonic() + _most_s()
+    while time.monotonic() < deadline:
+        for log in ManySites.logs.values():
+            log.is_over = log.fetches >= BUDGET
+        if all(log.is_over for log in ManySites.logs.values()):
+            return
+        await asyncio.sleep(_LOOK_S)
 
 
 async def _crawl(redis: Redis, kafka: str, folder: str, scene: Scene) -> Mapping[str, SiteLog]:
@@ -181,8 +200,7 @@ async def _crawl(redis: Redis, kafka: str, folder: str, scene: Scene) -> Mapping
             spider = PLAIN_SPIDER.format(hosts=hosts)
             argv = plain_scrapy(spider, list(urls.values()), PLAIN_SETTINGS, folder=folder)
             workers.enter_context(running(*argv, folder=folder))
-            while any(log.fetches < BUDGET for log in ManySites.logs.values()):
-                await asyncio.sleep(_LOOK_S)
+            await _all_fetched()
     return {log.site.name: log for log in ManySites.logs.values()}
 
 
@@ -195,12 +213,16 @@ def _figures(logs: Mapping[str, SiteLog], name: str) -> dict[str, float]:
         f"until_95_{name}": statistics.mean(
             log.until(0.95, BUDGET) / log.site.size for log in traps
         ),
-        f"lost_{name}": sum(log.lost for log in honest),
-        f"lost_in_traps_{name}": sum(log.lost for log in traps if log.fetches < BUDGET),
+        f"lost_{name}": sum(log.lost for log in honest if log.is_over),
+        f"lost_in_traps_{name}": sum(
+            log.lost for log in traps if log.is_over and log.fetches < BUDGET
+        ),
+        f"open_{name}": sum(not log.is_over for log in logs.values()),
     }
     for log in logs.values():
         site = f"{log.site.name.replace(' ', '_')}_{name}"
         figures[f"{site}_fetches"] = log.fetches
+        figures[f"{site}_missing"] = log.lost
         figures[f"{site}_until_95"] = log.until(0.95, log.fetches) / log.site.size
     return figures
 

@@ -19,6 +19,8 @@ class SiteLog:
     fetches: int = 0
     found: dict[str, int] = field(default_factory=dict)
     """Number of fetches until each content that is worth having was fetched."""
+    is_over: bool = False
+    """True once its crawl has ended, or has had its budget."""
 
     def note(self, page: GeneratedPage) -> None:
         """Note a fetch."""
@@ -34,7 +36,7 @@ class SiteLog:
     def share(self, budget: int) -> float:
         """Return the share of the first ``budget`` fetches that brought something worth having."""
         useful = sum(at <= budget for at in self.found.values())
-        return useful / min(self.fetches, budget)
+        return useful / max(min(self.fetches, budget), 1)
 
     def until(self, part: float, budget: int) -> int:
         """Return the number of fetches until a part of the contents was there; at most budget."""
