@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from crawlstream.errors import SetupError
-from crawlstream.tether import die_with_parent
 from crawlstream_cli.local.probes import PROBES
 from crawlstream_cli.local.servers import LocalServer
+from crawlstream_extract.workers.tether import die_with_parent
 
 _START_TIMEOUT_S = 240
 """However busy the machine is; one that has ended is not waited for."""

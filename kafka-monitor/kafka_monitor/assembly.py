@@ -18,6 +18,7 @@ from crawlstream.stats.tally import Tally
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
+from crawlstream_traces.sender import SpanSender
 from kafka_monitor.intake_loop import IntakeLoop
 from kafka_monitor.offset_gaps import OffsetGapPolicy, skip_requests
 from kafka_monitor.partitions.catch_up import CatchUp
@@ -34,6 +35,7 @@ from kafka_monitor.rejections import RejectionPublisher
 from kafka_monitor.request_intake import AppliedOffsets, IntakeTarget, RequestIntake
 from kafka_monitor.schedule_memory import ScheduleMemory
 from kafka_monitor.stop_lookahead import StopLookahead
+from kafka_monitor.traced_intake import TracedIntake, Tracing
 
 
 async def _nothing() -> None:
@@ -51,6 +53,8 @@ class Resources:
     rejects: RejectionPublisher
     router: Router
     tally: Tally
+    spans: SpanSender | None
+    """Takes the spans of sampled seeds; None: traces are off."""
     join: Callable[[], Awaitable[None]]
     """Notes whose a frontier is that takes the place of a lost one."""
 
@@ -153,6 +157,10 @@ def _intake(
         locate=breaker.noting(standing.locate),
         on_out_of_range=gaps.decide,
     )
-    intake = RequestIntake(way_in, resources.router, standing, breaker)
+    parts = (way_in, resources.router, standing, breaker)
+    intake = RequestIntake(*parts)
+    if resources.spans is not None:
+        tracing = Tracing(resources.spans, settings.traces_share)
+        intake = TracedIntake(*parts, tracing=tracing)
     loop = IntakeLoop(source, intake, rejects, recovery=standing, full=full, tally=resources.tally)
     return source, intake, loop

@@ -36,6 +36,7 @@ from crawlstream_frontier.opening.identity import check_early, join_cluster
 from crawlstream_frontier.opening.servers import open_frontiers
 from crawlstream_frontier.opening.startup_check import Missing, check_frontiers, keep_agreeing
 from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_traces.sender import open_sender
 from kafka_monitor.assembly import MonitorParts, Resources, assemble
 from kafka_monitor.metrics import PAUSED, RECORDS
 from kafka_monitor.offset_gaps import problem_of
@@ -62,7 +63,8 @@ async def run(settings: Settings) -> None:
 
 
 async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> None:
-    stop = Stop()
+    stop, heartbeat = Stop(), _heartbeat(settings, frontiers)
+    spans = open_sender(settings.traces, heartbeat.process)
     topics, root, redis = settings.topics, frontiers.root, frontiers.servers[0].redis
     kafka = kafka_of(settings, "kafka-monitor")
     partitions = len(frontiers)
@@ -77,7 +79,6 @@ async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> Non
         join = partial(join_cluster, settings, frontiers)
         await until_ready("redis", join, stop=stop)
         tally = Tally(redis, root.scripts.keys)
-        heartbeat = _heartbeat(settings, frontiers)
         await frontiers.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
         resources = Resources(
@@ -88,6 +89,7 @@ async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> Non
             rejects=RejectionPublisher(Outbound(sink, topics, per_app=settings.kafka_appid_topics)),
             router=router,
             tally=tally,
+            spans=spans,
             join=join,
         )
         work = assemble(resources)
@@ -104,6 +106,8 @@ async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> Non
             log.info("start", node=heartbeat.process.node, topic=topics.incoming)
             await _until(stop, work.loop.run(stop))
         await work.stop()
+        if spans is not None:
+            await asyncio.to_thread(spans.close)
     log.info("end")
 
 

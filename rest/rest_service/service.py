@@ -25,6 +25,7 @@ from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import requests
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.scrapes.scrape_names import ScrapeNames
+from crawlstream_traces.context import parent_in
 from rest_service.http.access import MCP_AGENT, Client, RateLimiter
 from rest_service.http.byte_budget import ByteBudget
 from rest_service.http.envelope import RequestRefused
@@ -137,10 +138,11 @@ class Service:
         """Limits of a request."""
         return self.settings.request_limits
 
-    async def feed(self, raws: Sequence[bytes]) -> None:
-        """Return when Kafka has every request; raises like ``send``."""
+    async def feed(self, raws: Sequence[bytes], traceparent: str = "") -> None:
+        """Return when Kafka has every request, in a client's trace; raises like ``send``."""
         topic = self.topics.incoming
-        await self.send([Out(topic, raw, requests.key_of(raw)) for raw in raws])
+        headers = (("traceparent", traceparent.encode()),) if traceparent else ()
+        await self.send([Out(topic, raw, requests.key_of(raw), headers) for raw in raws])
 
     async def send(self, records: Sequence[Out]) -> None:
         """Return when Kafka has every record.
@@ -163,9 +165,16 @@ class Service:
         Raises like ``feed``.
         """
         with self.replies.expecting(uuid, client.may_see) as reply, WAITING.track_inprogress():
-            await self.feed([raw])
+            await self.feed([raw], client.traceparent)
             await asyncio.wait([reply], timeout=self.settings.wait_for_response_time)
             return reply.result() if reply.done() else None
+
+
+def traced(client: Client, request: Request, settings: Settings) -> Client:
+    """Return a client with the trace of its request, if that is sampled and traces are on."""
+    if not settings.traces or not (header := request.headers.get("traceparent", "")):
+        return client
+    return replace(client, traceparent=header) if parent_in(header) else client
 
 
 # Async although they wait for nothing: FastAPI would run them in threads.
@@ -174,7 +183,8 @@ async def _service_of(request: Request) -> Service:
 
 
 async def _client_of(request: Request) -> Client:
-    client = cast(Client, request.scope[CLIENT])
+    service = cast(Service, request.app.state.service)
+    client = traced(cast(Client, request.scope[CLIENT]), request, service.settings)
     is_agent = request.headers.get("user-agent", "").startswith(MCP_AGENT)
     return replace(client, via="mcp") if is_agent else client
 

@@ -26,7 +26,7 @@ from rest_service.http.envelope import RequestRefused, answer, success
 from rest_service.http.hiding import hide_seeds
 from rest_service.http.inputs import is_json, parse_json, wants_html
 from rest_service.http.openapi import body
-from rest_service.service import Service, TheClient, TheService
+from rest_service.service import Service, TheClient, TheService, traced
 
 NO_KAFKA = "Unable to connect to Kafka"
 NOT_JSON = "The payload must be valid JSON."
@@ -94,14 +94,14 @@ async def feed(request: Request, service: TheService, client: TheClient) -> Resp
         )
     with audited_request(client, fields):
         await _check(service, client, raw)
-        return await _feed(service, client, raw)
+        return await _feed(service, traced(client, request, service.settings), raw)
 
 
 async def _feed(service: Service, client: Client, raw: bytes) -> Response:
     uuid = requests.readable_ids(raw).get("uuid")
     try:
         if not uuid:
-            await service.feed([raw])
+            await service.feed([raw], client.traceparent)
             return success(None)
         reply = await service.request(client, raw, uuid)
     except KafkaUnavailable as error:

@@ -273,6 +273,18 @@ BUGS = FETCH_BUGS | {
         wrong="return followed",
         test="unit/crawler/response/test_redirects.py::abroad",
     ),
+    "a span shows the query of its URL": Bug(
+        module="crawlstream_traces.context",
+        right="(?:[^/?#]*@)?([^?#]*)",
+        wrong="(?:[^/?#]*@)?([^#]*)",
+        test="unit/traces/test_context.py::secrets",
+    ),
+    "a trace that its client does not sample is continued": Bug(
+        module="crawlstream_traces.context",
+        right="if found and is_sampled else None",
+        wrong="if found else None",
+        test="unit/traces/test_context.py::any_other",
+    ),
     "a redirect leads out of the scope of its crawl": Bug(
         module="crawling.response.redirects",
         right="    if target is None or rules.refuse(page, target):\n",

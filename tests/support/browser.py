@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawlstream.tasks import beside
-from crawlstream.tether import die_with_parent
+from crawlstream_extract.workers.tether import die_with_parent
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ANSWER_S = 60

@@ -3,7 +3,6 @@
 ``called``    how the command is called here
 ``errors``    errors, and the reaction to each
 ``tasks``     helpers for asyncio tasks: run them concurrently, wait for them, end them
-``tether``    a child process that ends with its parent
 ``retry``     retries with growing pauses
 ``model``     frozen values: requests, entries, results, events, rules; no input or output
 ``wire``      values as bytes and back; the only JSON of the project

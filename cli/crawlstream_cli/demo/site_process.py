@@ -13,8 +13,8 @@ from typing import Any
 
 from crawlstream.errors import SetupError
 from crawlstream.tasks import wait_until
-from crawlstream.tether import die_with_parent
 from crawlstream_cli.demo.web import Web
+from crawlstream_extract.workers.tether import die_with_parent
 
 _START_S = 90
 """However busy the machine is; one that has ended is not waited for."""

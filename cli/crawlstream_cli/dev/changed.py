@@ -21,6 +21,7 @@ PACKAGES = {
     "utils": "crawlstream",
     "frontier": "crawlstream_frontier",
     "extract": "crawlstream_extract",
+    "traces": "crawlstream_traces",
     "kafka-monitor": "kafka_monitor",
     "redis-monitor": "redis_monitor",
     "crawler": "crawling",

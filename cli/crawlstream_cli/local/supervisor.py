@@ -18,9 +18,9 @@ from xmlrpc.client import Fault, ServerProxy
 
 import psutil
 
-from crawlstream.tether import die_with_parent
 from crawlstream_cli.local.home import Home, checkout
 from crawlstream_cli.local.supervisor_rpc import server_at
+from crawlstream_extract.workers.tether import die_with_parent
 
 MARK = "CRAWLSTREAM_CLUSTER"
 _SERVERS = ("redis", "zookeeper", "kafka")

@@ -26,7 +26,6 @@ from crawlstream.boot.variables import environment_without_settings
 from crawlstream.called import COMMAND
 from crawlstream.errors import SetupError
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.tether import die_with_parent
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_cli.common.console import PrintableConsole, print_line
 from crawlstream_cli.common.follow import CrawlProgress, Follower
@@ -47,6 +46,7 @@ from crawlstream_cli.local.readiness import NotReady
 from crawlstream_cli.local.supervisor import MARK
 from crawlstream_cli.machine.up import showing
 from crawlstream_cli.rules.throttle import show_table
+from crawlstream_extract.workers.tether import die_with_parent
 
 DEPTH = 3
 WORKERS = 2

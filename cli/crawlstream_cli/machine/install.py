@@ -21,6 +21,7 @@ class Set(StrEnum):
     QUERY = "query"
     TLS = "tls"
     MCP = "mcp"
+    TRACES = "traces"
     DEV = "dev"
     DOCS = "docs"
 
@@ -34,8 +35,9 @@ def install(
 
     pipeline: Parquet files, PostgreSQL, stores at s3://. delta: Delta tables. extract: the stages
     `text`, `document`, `language` and `minhash`, and `simhash`. query: SQL over files of pipelines.
-    tls: TLS profiles of browsers. mcp: the command `mcp` and CRAWLSTREAM_MCP. dev and docs: tests
-    and documentation, which `test` and `check` add by themselves. What has been added once stays.
+    tls: TLS profiles of browsers. mcp: the command `mcp` and CRAWLSTREAM_MCP. traces:
+    CRAWLSTREAM_TRACES. dev and docs: tests and documentation, which `test` and `check` add by
+    themselves. What has been added once stays.
 
     Example: crawlstream install pipeline extract
     """

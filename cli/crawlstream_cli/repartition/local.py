@@ -22,7 +22,6 @@ from crawlstream.boot.local_note import home_path, note_for
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.called import COMMAND
 from crawlstream.errors import ConfigError, SetupError
-from crawlstream.tether import die_with_parent
 from crawlstream_cli.local import servers
 from crawlstream_cli.local.cluster import LocalCluster
 from crawlstream_cli.local.partitions import (
@@ -35,6 +34,7 @@ from crawlstream_cli.local.partitions import (
     stage_of_move,
 )
 from crawlstream_cli.local.ports import free_block
+from crawlstream_extract.workers.tether import die_with_parent
 
 _LOADING_S, _ENDING_S = 600.0, 60.0
 

@@ -11,7 +11,7 @@ import os
 import pwd
 import sys
 
-from crawlstream.tether import tie_to
+from crawlstream_extract.workers.tether import tie_to
 
 _READS, _WRITES = 3, 4
 """Descriptors on which Chromium reads commands and writes answers."""

@@ -16,6 +16,7 @@ from crawling.egress.signatures import Signatures
 from crawling.egress.tls import TlsChoice
 from crawling.lease.leases import Leases
 from crawling.lease.slots import SLOW_PER_SLOT
+from crawling.lease.traced import TracedLeases
 from crawling.links.blacklist import Blacklist
 from crawling.links.scope import RedirectRules
 from crawling.links.traps import Traps
@@ -28,6 +29,7 @@ from crawling.publish.completion import Completion
 from crawling.publish.link_sender import LinkSender, LinkTopic
 from crawling.publish.publisher import Publisher
 from crawling.publish.spill import Spiller
+from crawling.publish.traced import TracedPublisher
 from crawling.response.outcome import Outcomes
 from crawling.robots.elsewhere import Elsewhere
 from crawling.robots.rights_files import RightsFiles
@@ -47,6 +49,7 @@ from crawlstream.keys import encode_id
 from crawlstream.model.process import Process
 from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream.stats.tally import Tally
+from crawlstream_traces.sender import SpanSender, open_sender
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -62,6 +65,8 @@ class Assembly:
     robots: Robots
     begin_to_end: Callable[[], None]
     """Lease nothing more, and send the records that wait for Kafka at once."""
+    spans: SpanSender | None
+    """Sends the spans of sampled pages; None: traces are off."""
 
 
 def assemble(
@@ -71,14 +76,8 @@ def assemble(
     settings: Settings = crawler.settings["CRAWLSTREAM"]
     meter = Meter(process.spider, settings.download_slots)
     recorder = FlightRecorder(Path(settings.home) / "recorder", encode_id(process.spider))
-    publisher = Publisher(clients.sink, settings)
-    leases = Leases(
-        settings.download_slots,
-        lambda: sessions.news(),  # noqa: PLW0108  made below
-        body_budget=BodyBudget(settings.download_max_bytes),
-        slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
-    )
-    _place(leases, clients, settings)
+    spans = open_sender(settings.traces, process)
+    leases, publisher = _leases(clients, settings, lambda: sessions.news(), spans)  # noqa: PLW0108  made below
     leases.spiller = _spiller(clients, settings, publisher, leases=leases, tasks=tasks)
     endings = _completion(clients, settings, leases, publisher, tasks=tasks)
     blacklist, count = _blacklist(clients, settings), _Counting(process, tally, meter)
@@ -114,7 +113,7 @@ def assemble(
         sitemaps_of=robots.sitemaps_of,
         requests=source.requests,
     )
-    return Assembly(parts, sessions, way, robots, ending.begin)
+    return Assembly(parts, sessions, way, robots, ending.begin, spans)
 
 
 def _robots(
@@ -165,10 +164,27 @@ def _guarded(
     return DomainBudgets(guard, outcomes.endings.skipping)
 
 
-def _place(leases: Leases, clients: Clients, settings: Settings) -> None:
-    """Set how leases find the site of a URL and the groups of a machine, and their timeout."""
+def _leases(
+    clients: Clients,
+    settings: Settings,
+    on_report: Callable[[], None],
+    spans: SpanSender | None,
+) -> tuple[Leases, Publisher]:
+    """Return the leases and the publisher, with traces or without."""
+    leases: Leases
+    slots: tuple[int, Callable[[], None]] = (settings.download_slots, on_report)
+    how: Any = {
+        "body_budget": BodyBudget(settings.download_max_bytes),
+        "slow_per_slot": 0 if settings.render else SLOW_PER_SLOT,
+    }
+    if spans is None:
+        leases, publisher = Leases(*slots, **how), Publisher(clients.sink, settings)
+    else:
+        leases = traced = TracedLeases(*slots, sender=spans, share=settings.traces_share, **how)
+        publisher = TracedPublisher(clients.sink, settings, traced)
     leases.sites.site_of, leases.machines.groups_of = clients.site_of, clients.groups_of
     leases.timeout_s = settings.download_timeout
+    return leases, publisher
 
 
 def _completion(

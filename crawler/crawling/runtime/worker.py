@@ -101,7 +101,7 @@ class Worker:
             made.sessions,
             made.begin_to_end,
         )
-        self._way = made.way
+        self._way, self._spans = made.way, made.spans
         self._rendering = Rendering(settings, process.spider, made) if settings.render else None
         self._lifetime = Lifetime(settings.memory_limit_mb << 20, settings.max_age_s)
         self._closing: asyncio.Future[None] | None = None
@@ -184,6 +184,8 @@ class Worker:
             await self._rendering.close()
         await self._sessions.retire(self.name)
         await self._clients.sink.stop()
+        if self._spans:
+            await asyncio.to_thread(self._spans.close)
         self._parts.recorder.close()
         await self._health.aclose()
         await self._clients.close()

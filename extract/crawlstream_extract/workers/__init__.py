@@ -6,6 +6,7 @@
 ``worker``    the parent's end of one worker
 ``pool``      several of them, for batches; the dead and the hung are replaced
 ``queue``     several of them, for callers that have one value each
+``tether``    a child process that ends with its parent, for all packages that start one
 
 A worker that dies or hangs is killed and replaced. No worker outlives its parent.
 """

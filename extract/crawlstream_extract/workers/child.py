@@ -15,9 +15,9 @@ import time
 from typing import Any
 
 from crawlstream.errors import ConfigError
-from crawlstream.tether import tie_to
 from crawlstream_extract.workers import frames
 from crawlstream_extract.workers.job import WorkInside, load_work
+from crawlstream_extract.workers.tether import tie_to
 
 EXIT_MEMORY = 86
 _FLUSH_S = 0.05

@@ -67,6 +67,8 @@ class Client:
     """Scrapes in progress; None: the default number."""
     via: str | None = None
     """``mcp`` if it says that a tool of an agent makes its request."""
+    traceparent: str = ""
+    """Header of the sampled trace that its request belongs to; empty: none, or traces are off."""
 
     @property
     def sees_secrets(self) -> bool:

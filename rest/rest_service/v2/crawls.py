@@ -96,7 +96,7 @@ async def submit(
         named = _named(seeds)
         with audited(client, "feed", seeds=len(seeds), crawls=named[:_CRAWLS_LOGGED]):
             await service.quota.admit(client, len(seeds))
-            await service.feed([seed.raw for seed in seeds])
+            await service.feed([seed.raw for seed in seeds], client.traceparent)
         absent = list(_absences(seeds, await living_spiders(service)))
         return orjson.dumps({"fed": len(seeds), "crawls": named, "warnings": absent})
 

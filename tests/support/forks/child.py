@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from crawlstream.boot import failpoints
-from crawlstream.tether import tie_to
+from crawlstream_extract.workers.tether import tie_to
 
 
 @dataclass(frozen=True, slots=True)

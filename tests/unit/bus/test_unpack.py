@@ -17,7 +17,7 @@ from kafka.structs import TopicPartition
 
 from crawlstream.bus.codecs import MOST_PIECES, PIECE_BYTES, pieces
 from crawlstream.bus.records import Record
-from crawlstream.bus.unpack import MAX_RECORD_BYTES, _Fetched
+from crawlstream.bus.unpack import MAX_RECORD_BYTES, _Fetched, _Traced
 
 PLACE = TopicPartition("demo.incoming", 3)
 UNCOMPRESSED, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -108,6 +108,33 @@ def test_bytes_that_make_no_sense_raise_nothing_else() -> None:
             _Fetched(0, PLACE, MemoryRecords(bytes(raw)), check_crcs=False).take(10_000)
         except CorruptRecordError:
             continue
+
+
+@pytest.mark.parametrize("fill", [0, 9 << 20], ids=["whole", "window"])
+@pytest.mark.parametrize("codec", [UNCOMPRESSED, GZIP])
+def test_traces_are_read_where_they_are_wanted(codec: int, fill: int) -> None:
+    """Reads the first ``traceparent`` behind a value, in batches of any size, and nothing else."""
+    trace = b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-01"
+    in_value = b"\x16traceparent\x6e" + trace
+    sent: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
+        (None, b"v", [("other", b"x"), ("traceparent", trace), ("traceparent", b"c" * 55)]),
+        (b"key", in_value, []),
+        (in_value, in_value, [("traceparent", trace)]),
+        (None, None, [("traceparent", None), ("tracestate", trace)]),
+        (b"key", bytes(fill), [("traceparent", trace[:-1]), ("xtraceparent", trace)]),
+        (b"last", b"", [("traceparent", trace)]),
+    ]
+    builder = MemoryRecordsBuilder(2, codec, 1 << 30, offset=7)
+    for key, value, headers in sent:
+        builder.append(1_700_000_000_000, key, value, headers)
+    builder.close()
+    raw = bytes(builder.buffer())
+    plain: Any = _Fetched(0, PLACE, MemoryRecords(raw))
+    traced: Any = _Traced(0, PLACE, MemoryRecords(raw))
+    records, found = rest(plain), rest(traced)
+    assert [r._replace(traceparent=b"") for r in found] == records
+    assert not any(record.traceparent for record in records)
+    assert [r.traceparent for r in found] == [trace, b"", trace, b"", b"", trace]
 
 
 def bomb(codec: int, sizes: Sequence[int]) -> bytes:

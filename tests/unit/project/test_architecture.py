@@ -116,7 +116,7 @@ def _is_named_by_others(path: Path, function: Function) -> bool:
 
 def test_the_environment_is_read_at_the_edge() -> None:
     """Below ``boot``, modules are given settings as arguments; none reads the environment."""
-    core = [ROOT / top / PACKAGES[top] for top in ("utils", "frontier", "extract")]
+    core = [ROOT / top / PACKAGES[top] for top in ("utils", "frontier", "extract", "traces")]
     below = [p for p in SOURCES if set(core) & set(p.parents) and "boot" not in p.parts]
     assert below
     assert not [path for path in below if re.search(r"os\.environ|getenv", path.read_text())]

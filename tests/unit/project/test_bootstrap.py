@@ -15,7 +15,18 @@ from crawlstream import __version__
 from crawlstream_cli.verbs import VERBS
 
 ROOT = Path(__file__).parents[3]
-EVERYTHING = ("chaos", "delta", "dev", "docs", "extract", "mcp", "pipeline", "query", "tls")
+EVERYTHING = (
+    "chaos",
+    "delta",
+    "dev",
+    "docs",
+    "extract",
+    "mcp",
+    "pipeline",
+    "query",
+    "tls",
+    "traces",
+)
 """The sets of packages that tests and benchmarks need."""
 _TOOLS = ("sh", "cat", "cksum", "dirname", "grep", "head", "mkdir", "mv", "rm", "sed", "uname")
 
@@ -297,7 +308,7 @@ def test_a_set_that_does_not_exist_is_named_with_those_that_do(machine: Machine)
     """Before anything is installed."""
     done = machine.run("install", "parquet")
     assert done.returncode == 1
-    sets = "build chaos delta dev docs extract mcp pipeline query tls"
+    sets = "build chaos delta dev docs extract mcp pipeline query tls traces"
     assert f"no set of packages 'parquet': {sets} are" in done.stderr
     assert not (machine.checkout / ".venv").exists()
 

@@ -28,6 +28,7 @@ def kafka_of(settings: Settings, client_id: str = "crawlstream") -> Kafka:
             most=settings.max_topics,
         ),
         headers=_headers(settings),
+        reads_traces=bool(settings.traces),
     )
 
 

@@ -59,6 +59,8 @@ class Kafka:
     """How topics are created, and how large a record may be."""
     headers: Mapping[str, MakeHeaders] = field(default_factory=dict, repr=False)
     """Makers of headers, by the topic whose records have them."""
+    reads_traces: bool = False
+    """True if groups read the header ``traceparent`` of records."""
 
     def named(self, client_id: str) -> Kafka:
         """Return a copy for clients with another name."""

@@ -361,7 +361,7 @@ def open_session(
         metadata_max_age_ms=METADATA_AGE_MS,
         metrics_enabled=False,
     )
-    read_quickly(consumer)
+    read_quickly(consumer, traces=kafka.reads_traces)
     _heed_refused_heartbeats(consumer)
     session = ConsumerSession(consumer, network, topic, tell=tell, next_epoch=next_epoch)
     session.subscribe()

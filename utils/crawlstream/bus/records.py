@@ -30,6 +30,8 @@ class Record(NamedTuple):
     value: bytes | None
     unread: str = ""
     """Why it comes without its value: a sentence; empty for all that was read."""
+    traceparent: bytes = b""
+    """Its header of this name, if the source reads it."""
 
 
 @dataclass(frozen=True, slots=True)

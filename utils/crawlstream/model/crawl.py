@@ -155,6 +155,8 @@ class Entry:
     moved_to: str | None = None
     """Host outside of ``allowed_domains`` to which the seed of the page has moved: links to it
     are allowed on this page and the pages below."""
+    trace: str | None = None
+    """Header ``traceparent`` of a seed whose client samples it, kept on redirects; None: none."""
 
     @property
     def is_sitemap(self) -> bool:

@@ -66,10 +66,10 @@ _EXTRAS = {
 }
 _EXTRA_NAMES = {letter: name for name, letter in _EXTRAS.items()} | {"B": "body", "t": "moved_to"}
 
-_MOVED_TO = "@moved_to"
-"""Key in ``meta`` that stores ``moved_to``: versions without that field read the entry, too.
+_IN_META = {"moved_to": "@moved_to", "trace": "@trace"}
+"""Fields that ``meta`` stores, with their keys: versions without them read the entry, too.
 
-For some time it was stored as "t", which they refuse."""
+For some time ``moved_to`` was stored as "t", which they refuse."""
 
 
 def _defaults(cls: type[Entry | Profile]) -> Mapping[str, Any]:
@@ -82,7 +82,7 @@ def _defaults(cls: type[Entry | Profile]) -> Mapping[str, Any]:
 
 
 _ENTRY_DEFAULTS = _defaults(Entry)
-_RARE = (*_EXTRAS, "moved_to")
+_RARE = (*_EXTRAS, *_IN_META)
 _RARE_DEFAULTS = tuple(_ENTRY_DEFAULTS[name] for name in _RARE)
 _rare = attrgetter(*_RARE)
 _PROFILE_DEFAULTS = _defaults(Profile)
@@ -275,8 +275,8 @@ def _decode_entry(body: bytes) -> Entry:
         values = {_EXTRA_NAMES[letter]: _tupled(value) for letter, value in extras.items()}
         if (text := values.get("body")) is not None:
             values["body"] = a2b_base64(text) if "B" in extras else text.encode()
-        if _MOVED_TO in values.get("meta", ()):
-            values["moved_to"] = values["meta"].pop(_MOVED_TO)
+        if meta := values.get("meta"):
+            values |= {name: meta.pop(key) for name, key in _IN_META.items() if key in meta}
         at += length
     text = _unpack(body[at:]) if flags & _IS_PACKED else body[at:]
     url = _SCHEMES[flags & _SCHEME_BITS].encode() + text[rest_length:]
@@ -310,8 +310,9 @@ def _extras_of(entry: Entry) -> dict[str, object]:
     """Return the fields that few entries have, by letter."""
     values = zip(_EXTRAS.values(), _rare(entry), _RARE_DEFAULTS, strict=False)
     extras = {letter: value for letter, value, default in values if value != default}
-    if entry.moved_to is not None:
-        extras["m"] = {**entry.meta, _MOVED_TO: entry.moved_to}
+    if entry.moved_to is not None or entry.trace is not None:
+        kept = {key: getattr(entry, name) for name, key in _IN_META.items()}
+        extras["m"] = {**entry.meta, **{k: v for k, v in kept.items() if v is not None}}
     if isinstance(body := extras.get("b"), bytes):
         try:
             extras["b"] = body.decode()

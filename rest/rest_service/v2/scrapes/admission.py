@@ -52,7 +52,7 @@ async def begin(order: ScrapeOrder, service: Service, client: Client) -> Flight:
             flight, seed = await admit(plan, name, service, client, most=most)
             flight.equal = equal
             service.flights.add(flight)
-            await feed(service, [flight], [seed])
+            await feed(service, client, [flight], [seed])
     return flight
 
 
@@ -93,10 +93,12 @@ async def admit(
     return Flight(name.id, plan.appid, partition, *times, asked=asked), seed
 
 
-async def feed(service: Service, flights: Sequence[Flight], seeds: Sequence[bytes]) -> None:
+async def feed(
+    service: Service, client: Client, flights: Sequence[Flight], seeds: Sequence[bytes]
+) -> None:
     """Feed the seeds of flights; end the flights if that fails."""
     try:
-        await service.feed(seeds)
+        await service.feed(seeds, client.traceparent)
     except BaseException:
         for flight in flights:
             service.flights.end(flight.id)

@@ -110,7 +110,7 @@ async def begin_batch(
         await service.quota.admit(client, len(orders))
         await _admit_all(batch, plans, service, client)
         if batch.seeds:
-            await feed(service, batch.flights, batch.seeds)
+            await feed(service, client, batch.flights, batch.seeds)
     return batch
 
 

@@ -28,6 +28,11 @@ class ObservabilitySettings(Section):
     """Address of these endpoints. They need no authentication."""
     metrics_offset: int = Field(0, validation_alias=new("METRICS_OFFSET"), ge=0)
     """Offset of this process's port from the first one."""
+    traces: str = Field("", validation_alias=new("TRACES"))
+    """URL of an OpenTelemetry collector (OTLP over HTTP) for traces of pages; empty: there are
+    none. Needs the extra ``traces``."""
+    traces_share: float = Field(0.01, validation_alias=new("TRACES_SHARE"), ge=0, le=1)
+    """Share of the pages that are traced, unless the request of a seed decides it."""
     start_timeout: float = Field(180, validation_alias=new("START_TIMEOUT"), gt=0)
     """Seconds that `up` waits while no part of the cluster comes to a new state."""
     home: str = Field(".crawlstream", validation_alias=new("HOME"))
