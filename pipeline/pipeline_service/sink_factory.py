@@ -17,6 +17,7 @@ from crawlstream.plugins.sinks import RowStore, SinkSpec, SinkUnavailable
 from crawlstream.store.bodies import BodyStore
 from crawlstream.store.store import Store
 from pipeline_service.formats.files import Crawl, make_writer
+from pipeline_service.memory.document_maker import DocumentMaker
 from pipeline_service.memory.seen_maker import SeenMaker
 from pipeline_service.memory.sql.change_outbox import ChangeOutbox
 from pipeline_service.memory.sql.change_store import ChangeStore
@@ -40,6 +41,8 @@ from pipeline_service.sinks.lake.opening import (
 )
 from pipeline_service.sinks.row_maker import RowMaker, check_columns, columns_of
 from pipeline_service.sinks.rows import RowsSink
+from pipeline_service.sinks.search.connection import SearchClient
+from pipeline_service.sinks.search.search_store import SearchStore
 from pipeline_service.sinks.segment_sink import SegmentSettings
 from pipeline_service.sinks.sink import Begin, Kept, PageSink
 from pipeline_service.sinks.sql.database import Database
@@ -51,7 +54,7 @@ from pipeline_service.spec.config import OF_FAILURES, Pipeline
 from pipeline_service.spec.files_spec import FilesSpec
 from pipeline_service.spec.lake import LakeSpec
 from pipeline_service.spec.memory import PagesSink, Visits
-from pipeline_service.spec.sinks import GROUP, KafkaSpec, PluginSpec, SqlSpec
+from pipeline_service.spec.sinks import GROUP, KafkaSpec, PluginSpec, SearchSpec, SqlSpec
 
 
 def open_sink(
@@ -82,7 +85,8 @@ def open_sink(
             seen = SeenMaker(sink.signature, keep=sink.keep, compares=compares, is_banned=is_banned)
             return RowsSink(pipeline, open_memory(pipeline, pipeline.sink), seen, begin=begin)
         maker = make_maker(settings, pipeline, shape)
-        return RowsSink(pipeline, open_rows(settings, pipeline, maker), maker, begin=begin)
+        rows = open_rows(settings, pipeline, maker)
+        return RowsSink(pipeline, rows, _with_documents(pipeline, maker), begin=begin)
 
 
 def open_kept(settings: Settings, pipeline: Pipeline) -> Kept:
@@ -142,11 +146,12 @@ def place_of(pipeline: Pipeline) -> str:
         return f"topic {pipeline.sink.topic}"
     if isinstance(pipeline.sink, PluginSpec):
         return f"sink {pipeline.sink.kind}"
-    parts = urlsplit(pipeline.sink.url)
+    sink, parts = pipeline.sink, urlsplit(pipeline.sink.url)
+    name = f"index {sink.index}" if isinstance(sink, SearchSpec) else sink.table
     if parts.scheme == "sqlite":
-        return f"{pipeline.sink.table} of {Path(pipeline.sink.url[len('sqlite:///') :]).resolve()}"
+        return f"{name} of {Path(sink.url[len('sqlite:///') :]).resolve()}"
     port = f":{parts.port}" if parts.port else ""
-    return f"{pipeline.sink.table} of {parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+    return f"{name} of {parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
 def new_folder(pipeline: Pipeline) -> str | None:
@@ -170,6 +175,8 @@ def open_rows(settings: Settings, pipeline: Pipeline, maker: RowMaker) -> RowSto
         return _topic(settings, pipeline, sink)
     if isinstance(sink, PluginSpec):
         return _plugin(pipeline, sink, maker)
+    if isinstance(sink, SearchSpec):
+        return _search(pipeline, sink, maker)
     assert isinstance(sink, SqlSpec)
     kinds = {column.name: column.kind for column in maker.columns}
     replaces, migrates = sink.on_repeat == "replace", sink.migrate
@@ -177,6 +184,13 @@ def open_rows(settings: Settings, pipeline: Pipeline, maker: RowMaker) -> RowSto
         sink.table, kinds, replace=replaces, migrate=migrates, of_items=maker.makes_items
     )
     return _sql(pipeline, sink, effect)
+
+
+def _with_documents(pipeline: Pipeline, maker: RowMaker) -> RowMaker | DocumentMaker:
+    """Return the maker of what the sink of a pipeline holds: rows, or documents by their URLs."""
+    if not pipeline.has_documents:
+        return maker
+    return DocumentMaker(maker, lambda page: pipeline.ban_of(page) != "")
 
 
 def open_memory(pipeline: Pipeline, sink: PagesSink) -> SqlStore:
@@ -227,6 +241,8 @@ def _memory(pipeline: Pipeline, sink: PagesSink) -> MemoryEffect:
 def make_maker(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) -> RowMaker:
     """Return the maker of a pipeline's rows; ConfigError."""
     sink = pipeline.sink
+    if isinstance(sink, SearchSpec):
+        return RowMaker(columns_of(shape, with_body=False), shape=shape)
     if not isinstance(sink, SqlSpec):
         columns = columns_of(shape) if isinstance(sink, PluginSpec) else ()
         return RowMaker(columns, shape=shape)
@@ -287,6 +303,22 @@ def _plugin(pipeline: Pipeline, sink: PluginSpec, maker: RowMaker) -> RowStore:
             f"the sink of the package {package} failed: {type(error).__name__}: {error}"
         ) from error
     return store
+
+
+def _search(pipeline: Pipeline, sink: SearchSpec, maker: RowMaker) -> RowStore:
+    if maker.makes_items and sink.document == "page":
+        raise ConfigError(
+            'document = "page" is one document per URL, but the stages make items: set document ='
+            ' "visit"'
+        )
+    store = SearchStore(
+        SearchClient(sink.url, api_key=sink.api_key, ca=sink.ca),
+        sink.index,
+        owner=f"{pipeline.name}:{pipeline.edition}",
+        columns=maker.columns,
+        migrate=sink.migrate,
+    )
+    return row_store(store)
 
 
 def _sql(pipeline: Pipeline, sink: SqlSpec, effect: SqlEffect) -> SqlStore:

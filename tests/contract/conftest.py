@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.stores.postgres import RunningPostgres
 from support.documented import install_example_sink
 from support.pipelines.keyed import install_keyed_sink
+from support.pipelines.search_server import search_server
 from support.pipelines.targets import Target
 
 _LONG = ["test_connect.py", "test_readers.py"]
@@ -45,16 +47,21 @@ def make_target(
     return make
 
 
+@pytest.fixture
+def search_url() -> Iterator[str]:
+    """The URL of a server of search indexes."""
+    with search_server() as (_, url):
+        yield url
+
+
 def _described(request: pytest.FixtureRequest, kind: str, folder: Path, name: str) -> str:
     kind, _, which = kind.partition("/")
-    if kind == "file":
-        return (
-            f'kind = "files", path = "file://{folder}/out", format = "{which or "jsonl"}", {_FEW}'
-        )
-    if kind == "objects":
-        return (
-            f'kind = "files", path = "objects://bucket/out", format = "{which or "jsonl"}", {_FEW}'
-        )
+    if kind in {"file", "objects"}:
+        path = f"file://{folder}/out" if kind == "file" else "objects://bucket/out"
+        return f'kind = "files", path = "{path}", format = "{which or "jsonl"}", {_FEW}'
+    if kind == "search":
+        url = request.getfixturevalue("search_url")
+        return f'kind = "search", url = "{url}", index = "{name}.out", document = "visit"'
     plain = {
         "delta": f'kind = "delta", url = "{folder}/a table", {_FEW}',
         "sqlite": f'kind = "sql", url = "sqlite:///{folder}/pages.db"',

@@ -15,9 +15,9 @@ from crawlstream.model.delivered import Delivered
 from crawlstream.model.event import PageFailed
 from crawlstream.model.url import canonical, domain_key, host_of, link_url
 from pipeline_service.memory.kept_text import KeptText
+from pipeline_service.spec.config import GONE
 
-_UNMODIFIED, _GONE = 304, frozenset({404, 410})
-_MOVED = 301
+_UNMODIFIED, _MOVED = 304, 301
 _LONGEST_VALIDATOR = 1_000
 """Characters; a seed takes no more."""
 _ALL_WELL, _ELSEWHERE = 2, 3
@@ -163,7 +163,7 @@ def sight_of(status: int) -> Sight:
     """Return how a page was found, by the status of its answer."""
     if status == _UNMODIFIED:
         return Sight.UNMODIFIED
-    if status in _GONE:
+    if status in GONE:
         return Sight.GONE
     return Sight.THERE if status // 100 == _ALL_WELL else Sight.FAILED
 

@@ -17,7 +17,8 @@ from crawlstream.plugins.sinks import (
 )
 from crawlstream.wire import jsontext
 
-_STEP, _NOTE = "step/", "note/"
+STEP, _NOTE = "step/", "note/"
+"""Beginnings of the names of texts: of steps, and of notes."""
 _TRIES = 100
 
 
@@ -60,7 +61,7 @@ class IdempotentRows:
 
         Some belong to a step of another name (ids of pages): read that name before.
         """
-        for begin in (_STEP + prefix, _NOTE + prefix):
+        for begin in (STEP + prefix, _NOTE + prefix):
             others = {
                 name: text for name, text in self._texts.items() if not name.startswith(begin)
             }
@@ -71,7 +72,7 @@ class IdempotentRows:
             if name.startswith(_NOTE)
         }
         for name, text in self._texts.items():
-            notes |= _notes_in(text) if name.startswith(_STEP) else {}
+            notes |= _notes_in(text) if name.startswith(STEP) else {}
         return {
             name: text
             for name, text in notes.items()
@@ -93,7 +94,7 @@ class IdempotentRows:
 
         SinkUnavailable: some or all may be written. RowsRefused: the other rows may be written.
         """
-        notes, name = change.settle(()), _STEP + change.name
+        notes, name = change.settle(()), STEP + change.name
         before = self._texts.get(name)
         last = _notes_in(before) if before else {}
         if last.pop(change.name, None) != change.expected or self._current(name) != before:

@@ -210,7 +210,8 @@ class RowsSink:
         rows = change.rows
         if refused.keys or len(rows) == 1:
             names = refused.keys or {rows[0].key}
-            return {row.offset: str(refused) for row in rows if row.key in names}
+            reasons = names if isinstance(names, Mapping) else dict.fromkeys(names, str(refused))
+            return {row.offset: reasons[row.key] for row in rows if row.key in names}
         half = len(rows) // 2
         return {**self._tried(change, rows[:half]), **self._tried(change, rows[half:])}
 

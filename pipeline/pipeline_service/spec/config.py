@@ -36,9 +36,11 @@ from pipeline_service.spec.quantities import whole as _whole
 from pipeline_service.spec.sinks import (
     KafkaSpec,
     PluginSpec,
+    SearchSpec,
     SqlSpec,
     read_kafka,
     read_plugin,
+    read_search,
     read_sql,
 )
 from pipeline_service.spec.stages import ChainPlan, StageSpec, read_stages
@@ -50,9 +52,11 @@ FAILURES, OF_FAILURES = "events", ".failures"
 _NO_KEYS = ("name", "folder", "table_name")
 _SUCCESS = 2
 """Hundreds of a status."""
+GONE = (404, 410)
+"""Status of a page that is not there any more."""
 
 
-SinkConfig = FilesSpec | DeltaSpec | SqlSpec | KafkaSpec | PluginSpec
+SinkConfig = FilesSpec | DeltaSpec | SqlSpec | KafkaSpec | SearchSpec | PluginSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +139,14 @@ class Pipeline:
             if page.method != "GET":
                 return "method"
             return "" if self.answers_visit(page) else self.where.refuses(page)
+        if self.has_documents:
+            return self.where.refuses(page) or ("" if _is_of_a_document(page) else "document")
         return self.where.refuses(page) or self.ban_of(page)
+
+    @property
+    def has_documents(self) -> bool:
+        """Return whether it keeps one document per URL, which later results replace or delete."""
+        return isinstance(self.sink, SearchSpec) and self.sink.document == "page"
 
     def ban_of(self, page: Delivered) -> str:
         """Return the first statement of a page that this pipeline respects; empty: none."""
@@ -150,7 +161,7 @@ class Pipeline:
     def stages_take(self, page: Delivered) -> bool:
         """Return whether stages run: of errors, 304 and bans a memory notes only that."""
         is_there = page.status_code // 100 == _SUCCESS and not self.ban_of(page)
-        return is_there or not isinstance(self.sink, PagesSink)
+        return is_there or not (isinstance(self.sink, PagesSink) or self.has_documents)
 
     def topic(self, topics: Topics) -> str:
         """The whole name of its source."""
@@ -280,6 +291,13 @@ def _with_memory(pipeline: Pipeline, where: str) -> Pipeline:
     return replace(pipeline, stage=memory_stages(sink, pipeline.stage, where))
 
 
+def _is_of_a_document(page: Delivered) -> bool:
+    """Return whether a result says how the document of its URL is: not an error, not 304."""
+    return page.method == "GET" and (
+        page.status_code // 100 == _SUCCESS or page.status_code in GONE
+    )
+
+
 def _check_stages(pipeline: Pipeline, where: str) -> None:
     changing = next((spec.label for spec in pipeline.stage if spec.changes_rows), "")
     if changing and isinstance(pipeline.sink, FilesSpec) and pipeline.sink.format == "warc.gz":
@@ -330,6 +348,8 @@ def _placed(sink: SinkConfig, folder: Path) -> SinkConfig:
         return replace(sink, path=in_folder(sink.path, folder))
     if isinstance(sink, SqlSpec | DeltaSpec):
         return replace(sink, url=in_folder(sink.url, folder))
+    if isinstance(sink, SearchSpec) and sink.ca:
+        return replace(sink, ca=in_folder(sink.ca, folder))
     return sink
 
 
@@ -355,5 +375,6 @@ _SINKS: Mapping[str, Callable[[dict[str, Any], str], SinkConfig]] = {
     "delta": read_delta,
     "sql": read_sql,
     "kafka": read_kafka,
+    "search": read_search,
     "pages": read_pages,
 }

@@ -8,15 +8,21 @@ from dataclasses import dataclass, field, fields
 from importlib.metadata import entry_points
 from typing import Any
 
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
+
 from crawlstream.errors import ConfigError
 from pipeline_service.spec.quantities import flag, known, one_of, text
 
 SCHEMES = ("postgresql", "sqlite")
 BODIES = ("none", "bytes", "ref")
 ON_REPEAT = ("keep", "replace")
+DOCUMENTS = ("page", "visit")
 GROUP = "crawlstream.sinks"
 """Group of entry points; an entry point names a maker of a store, ``plugins.sinks.MakeStore``."""
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
+_INDEX = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}\Z")
+_SERVER = re.compile(r"https?://[^/?#]+(/[^?#]*)?\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _SCHEME = re.compile(r"([a-z]+)://")
 
@@ -50,6 +56,24 @@ class KafkaSpec:
     """Its whole name; made where it does not exist."""
     exactly_once: bool = True
     """In transactions; else each page is there at least once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSpec:
+    """An index of OpenSearch, Elasticsearch, or another server with their API."""
+
+    url: str
+    """``https://user:password@host:port``."""
+    index: str = "pages"
+    """Made where it does not exist."""
+    document: str = "page"
+    """``page``: one document per URL, as it was seen last; ``visit``: one per result or item."""
+    api_key: str = ""
+    """Sent in place of user and password."""
+    ca: str = ""
+    """File with the certificates of authorities; empty: those of the system."""
+    migrate: bool = False
+    """Add the fields that an index of an earlier version lacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +120,36 @@ def read_sql(table: Mapping[str, Any], where: str) -> SqlSpec:
     return SqlSpec(**{key: SQL[key](table[key], f"{where}.{key}") for key in table})
 
 
+def read_search(table: Mapping[str, Any], where: str) -> SearchSpec:
+    """Read a table of TOML; ConfigError."""
+    known(table, [each.name for each in fields(SearchSpec)], where)
+    if "url" not in table:
+        raise ConfigError(f'{where}: missing: url = "https://user:${{PASSWORD}}@host:9200"')
+    spec = SearchSpec(**{key: _SEARCH[key](table[key], f"{where}.{key}") for key in table})
+    if spec.api_key and "@" in spec.url:
+        raise ConfigError(f"{where}: url has a user besides the api_key: remove one of both")
+    return spec
+
+
+def _server(value: Any, where: str) -> str:
+    if not _SERVER.match(text(value, where)):
+        raise ConfigError(f'{where}: expected "https://user:password@host:port"')
+    try:
+        parse_url(value)
+    except LocationParseError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    return str(value)
+
+
+def _index(value: Any, where: str) -> str:
+    if not _INDEX.match(text(value, where)):
+        raise ConfigError(
+            f"{where}: expected 1 to 200 characters of a-z, 0-9, '.', '_', '-', letter or digit"
+            " first"
+        )
+    return str(value)
+
+
 def _url(value: Any, where: str) -> str:
     found = _SCHEME.match(text(value, where))
     if found is None or found[1] not in SCHEMES:
@@ -126,3 +180,11 @@ SQL: Mapping[str, Callable[[Any, str], Any]] = {
     "migrate": flag,
 }
 _KAFKA: Mapping[str, Callable[[Any, str], Any]] = {"topic": _topic, "exactly_once": flag}
+_SEARCH: Mapping[str, Callable[[Any, str], Any]] = {
+    "url": _server,
+    "index": _index,
+    "document": one_of(DOCUMENTS),
+    "api_key": text,
+    "ca": text,
+    "migrate": flag,
+}

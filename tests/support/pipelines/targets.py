@@ -14,6 +14,7 @@ import duckdb
 import psutil
 import psycopg
 from deltalake import DeltaTable
+from opensearchpy import OpenSearch
 from redis import Redis
 
 from crawlstream.boot.settings import load_settings
@@ -24,7 +25,7 @@ from pipeline_service.sink_factory import open_kept
 from pipeline_service.sinks.sink import SinkPosition
 from pipeline_service.spec.files_spec import FilesSpec
 from pipeline_service.spec.lake import LakeSpec
-from pipeline_service.spec.sinks import KafkaSpec, PluginSpec, SqlSpec
+from pipeline_service.spec.sinks import KafkaSpec, PluginSpec, SearchSpec, SqlSpec
 from support.bus.values import committed
 from support.forks.program import PRELOADED
 from support.pipelines import writer
@@ -91,7 +92,7 @@ class Target:
     @property
     def steps(self) -> Sequence[str]:
         """Where a writer may die."""
-        if 'kind = "keyed"' in self.sink:
+        if 'kind = "keyed"' in self.sink or 'kind = "search"' in self.sink:
             return OF_KEYS
         if self.is_lake:
             return OF_LAKES
@@ -141,6 +142,8 @@ class Target:
         if isinstance(asked.sink, PluginSpec):
             url, begin = asked.sink.options["url"], f"{asked.name}:{asked.edition}:page:"
             return [(page.id, page.body) for page in map(decode, values_at(url, begin))]
+        if isinstance(asked.sink, SearchSpec):
+            return [(name, b"") for name in documents_of(asked.sink.url, asked.sink.index)]
         return [(row["id"], row.get("body") or b"") for row in self.rows()]
 
     @property
@@ -190,6 +193,16 @@ def rows_of_delta(url: str) -> Sequence[tuple[str, bytes]]:
     dataset = DeltaTable(url).to_pyarrow_dataset()
     assert sorted(dataset.to_table(columns=["id"])["id"].to_pylist()) == sorted(n for n, _ in pages)
     return pages
+
+
+def documents_of(url: str, index: str = "pages") -> Mapping[str, Mapping[str, Any]]:
+    """The documents of an index by their ids, as a client library of others has them."""
+    with OpenSearch([url]) as client:
+        if not client.indices.exists(index=index):
+            return {}
+        client.indices.refresh(index=index)
+        hits = client.search(index=index, body={"size": 1000})["hits"]["hits"]
+        return {hit["_id"]: hit["_source"] for hit in hits}
 
 
 def values_at(url: str, begin: str) -> list[bytes]:

@@ -17,13 +17,13 @@ from pipeline_service.spec.config import Pipeline, load, read
 from pipeline_service.spec.files_spec import FilesSpec
 from pipeline_service.spec.lake import DeltaSpec
 from pipeline_service.spec.memory import PagesSink
-from pipeline_service.spec.sinks import KafkaSpec, SqlSpec
+from pipeline_service.spec.sinks import KafkaSpec, SearchSpec, SqlSpec
 from pipeline_service.spec.stages import KINDS as STAGES
 from pipeline_service.spec.where import Where
 from support.pipelines.results import record
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
-KINDS = (FilesSpec, DeltaSpec, SqlSpec, KafkaSpec)
+KINDS = (FilesSpec, DeltaSpec, SqlSpec, KafkaSpec, SearchSpec)
 SINK = 'sink = {kind = "files", path = "/x"}'
 
 
@@ -233,7 +233,7 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
     for each in fields(Where):
         assert f"`{each.name}`" in text, each.name
     documents = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    first, archive, rows, lake, topic, several, products = documents
+    first, archive, rows, lake, topic, index, several, products = documents
     assert read(first, {})["first"].sink == FilesSpec(path="files", format="jsonl", max_age=10)
     assert read(archive, {"BUCKET": "b"})["archive"].sink == FilesSpec(
         path="/srv/crawl", format="parquet", max_age=900
@@ -243,6 +243,8 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
     assert read(lake, {"BUCKET": "b"})["lake"].sink == DeltaSpec(url="s3://b/pages")
     assert list(read(several, {})) == ["shop-files", "shop-sql"]
     assert read(topic, {})["slim"].sink == KafkaSpec(topic="pages")
+    url = "https://crawl:secret@search:9200"
+    assert read(index, {"PASSWORD": "secret"})["docs"].sink == SearchSpec(url=url)
     (tmp_path / "product.schema.json").write_text("{}")
     stages = read(products, {}, tmp_path)["products"].stage
     assert [spec.label for spec in stages] == ["product", "clean", "validate"]
@@ -259,9 +261,9 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
         ('kind = "kafka", topic = "a", exactly_once = 1', "sink.exactly_once: expected true or"),
         (
             'kind = "mongo", url = "x"',
-            "sink.kind: expected one of files, delta, sql, kafka, pages$",
+            "sink.kind: expected one of files, delta, sql, kafka, search, pages$",
         ),
-        ("kind = 1", "sink.kind: expected one of files, delta, sql, kafka, pages$"),
+        ("kind = 1", "sink.kind: expected one of files, delta, sql, kafka, search, pages$"),
         ('kind = "delta"', 'sink: missing: url = "/folder" or "s3://bucket/folder"'),
         ('kind = "delta", url = "ftp://h/x"', 'url: expected a folder, or "s3://bucket/folder"'),
         ('kind = "delta", url = "x", max_age = 1', "max_age: expected a duration from 5 to 3600 s"),
@@ -293,6 +295,25 @@ def test_a_database_that_cannot_be_meant_is_refused(options: str, sentence: str)
     """By the key, with what may stand there."""
     with pytest.raises(ConfigError, match=sentence):
         one(f'sink = {{kind = "sql", {options}}}')
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ('index = "a"', 'missing: url = "https://user:'),
+        ('url = "search:9200"', 'sink.url: expected "https://user:password@host:port"'),
+        ('url = "http://h:99999"', "sink.url: Failed to parse"),
+        ('url = "http://h", index = "A"', "sink.index: expected 1 to 200 characters of a-z"),
+        ('url = "http://h", index = "_a"', "sink.index: expected .* letter or digit first"),
+        ('url = "http://h", document = "url"', "sink.document: expected one of page, visit"),
+        ('url = "http://u:p@h", api_key = "k"', "url has a user besides the api_key"),
+        ('url = "http://h", table = "a"', "unknown key 'table'; known: url, index"),
+    ],
+)
+def test_an_index_that_cannot_be_meant_is_refused(options: str, sentence: str) -> None:
+    """By the key, with what may stand there."""
+    with pytest.raises(ConfigError, match=sentence):
+        one(f'sink = {{kind = "search", {options}}}')
 
 
 SEVERAL = """
@@ -363,6 +384,7 @@ def test_relative_paths_begin_in_the_folder_of_the_file(
         '[pipeline.b]\nsink = {kind = "sql", url = "sqlite:///b.db"}\n'
         '[pipeline.c]\nsink = {kind = "files", path = "s3://c/d"}\n'
         '[pipeline.d]\nsink = {kind = "pages", url = "sqlite:////d.db"}\n'
+        '[pipeline.e]\nsink = {kind = "search", url = "https://e", ca = "ca.pem"}\n'
     )
     monkeypatch.chdir(elsewhere)
     found = load(Path("../shop/pipelines.toml"), {})
@@ -371,7 +393,11 @@ def test_relative_paths_begin_in_the_folder_of_the_file(
         "b": f"sqlite:///{shop}/b.db",
         "c": "s3://c/d/c/edition=1",
         "d": "sqlite:////d.db",
+        "e": "",
     }
+    index = found["e"].sink
+    assert isinstance(index, SearchSpec)
+    assert index.ca == f"{shop}/ca.pem"
     for left in ("files/a/edition=1", "b.db"):
         (elsewhere / left).mkdir(parents=True)
         with pytest.raises(ConfigError, match=f"{left} is from an earlier version.* move it to "):

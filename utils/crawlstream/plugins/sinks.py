@@ -82,7 +82,7 @@ class RowsRefused(CrawlstreamError):
     """The store will never take some of the rows; none was written.
 
     ``keys`` are those of the rows, empty where the store does not know which: they are found by
-    trial then. The message says why.
+    trial then. The message says why; a mapping of the keys says it of each row.
     """
 
     def __init__(self, message: str, keys: Collection[str] = ()) -> None:
