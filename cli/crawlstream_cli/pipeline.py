@@ -138,9 +138,9 @@ def query(
 ) -> None:
     """Query the files of pipelines with SQL; nothing is changed.
 
-    Each pipeline with Parquet or JSON lines files, or a Delta table, is a table, called like the
-    pipeline, with `_` for `-`. Its columns are those of the files, and `edition` and the folders
-    of `partition_by`. Needs the extra `query`: `crawlstream install query`.
+    Each pipeline with Parquet or JSON lines files, a Delta or an Iceberg table, is a table, called
+    like the pipeline, with `_` for `-`. Its columns are those of the files, and `edition` and the
+    folders of `partition_by`. Needs the extra `query`: `crawlstream install query`.
 
     Example: crawlstream query "select status_code, count(*) from archive group by all"
     """

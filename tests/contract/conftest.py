@@ -31,6 +31,8 @@ def make_target(
 
     def make(kind: str, more: str = "") -> Target:
         env = {ROOT: str(tmp_path / "objects")}
+        if kind == "iceberg":
+            env = {"CATALOG": str(tmp_path / "catalog.db")}
         if kind == "kafka":
             port = request.getfixturevalue("kafka_server").port
             env = {"KAFKA_HOSTS": f"127.0.0.1:{port}", "KAFKA_TOPIC_PREFIX": fresh_name}
@@ -64,6 +66,8 @@ def _described(request: pytest.FixtureRequest, kind: str, folder: Path, name: st
         return f'kind = "search", url = "{url}", index = "{name}.out", document = "visit"'
     plain = {
         "delta": f'kind = "delta", url = "{folder}/a table", {_FEW}',
+        "iceberg": f'kind = "iceberg", catalog = "test", table = "web.pages",'
+        f' url = "{folder}/a table", {_FEW}',
         "sqlite": f'kind = "sql", url = "sqlite:///{folder}/pages.db"',
         "kafka": f'kind = "kafka", topic = "{name}.out"',
     }

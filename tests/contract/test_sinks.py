@@ -21,10 +21,13 @@ from support.pipelines.results import page_id, record
 from support.pipelines.targets import Target, select
 from support.waiting import WaitUntil
 
-KINDS = ("file", "objects", "delta", "sqlite", "postgresql", "kafka", "redis", "keyed", "search")
+KINDS = (
+    *("file", "objects", "delta", "iceberg", "sqlite", "postgresql"),
+    *("kafka", "redis", "keyed", "search"),
+)
 """``redis`` is the example of ``docs/sinks.md``; the two after it have no transactions."""
 FORMATS = tuple(f"file/{which}" for which in ("jsonl.gz", "jsonl.zst", "warc.gz", "parquet"))
-WITHOUT_BODIES = ("delta", "sqlite", "postgresql")
+WITHOUT_BODIES = ("delta", "iceberg", "sqlite", "postgresql")
 """Bodies are left out there unless the file of the pipelines says so."""
 MakeTarget = Callable[..., Target]
 

@@ -17,6 +17,7 @@ class Set(StrEnum):
 
     PIPELINE = "pipeline"
     DELTA = "delta"
+    ICEBERG = "iceberg"
     EXTRACT = "extract"
     QUERY = "query"
     TLS = "tls"
@@ -33,11 +34,11 @@ def install(
 ) -> None:
     """Add sets of packages to this checkout; without SET, only what all commands need.
 
-    pipeline: Parquet files, PostgreSQL, stores at s3://. delta: Delta tables. extract: the stages
-    `text`, `document`, `language` and `minhash`, and `simhash`. query: SQL over files of pipelines.
-    tls: TLS profiles of browsers. mcp: the command `mcp` and CRAWLSTREAM_MCP. traces:
-    CRAWLSTREAM_TRACES. dev and docs: tests and documentation, which `test` and `check` add by
-    themselves. What has been added once stays.
+    pipeline: Parquet files, PostgreSQL, stores at s3://. delta: Delta tables. iceberg: Iceberg
+    tables. extract: the stages `text`, `document`, `language` and `minhash`, and `simhash`. query:
+    SQL over files of pipelines. tls: TLS profiles of browsers. mcp: the command `mcp` and
+    CRAWLSTREAM_MCP. traces: CRAWLSTREAM_TRACES. dev and docs: tests and documentation, which
+    `test` and `check` add by themselves. What has been added once stays.
 
     Example: crawlstream install pipeline extract
     """

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import dataset, parquet
+from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from pipeline_service.formats.columns import COLUMNS, Column, ColumnType
 from pipeline_service.formats.files import Crawl
@@ -77,6 +78,28 @@ class Parquet:
         self._rows, self._bytes = [], 0
 
 
+def footer_of(file: Path) -> Any:
+    """Return the metadata of a file."""
+    return parquet.read_metadata(file)
+
+
+def dataset_of(files: Mapping[str, Mapping[str, Any]], schema: Any, filesystem: Any) -> Any:
+    """Return files as a dataset of Arrow.
+
+    ``files``: by their URL, the values of the columns that a file does not have. ``filesystem`` is
+    fsspec's.
+    """
+    known, made = dataset.ParquetFileFormat(), PyFileSystem(FSSpecHandler(filesystem))
+    fragments = []
+    for url, values in files.items():
+        given = dataset.scalar(True)  # noqa: FBT003  an expression
+        for name, value in values.items():
+            given &= dataset.field(name) == pa.scalar(value, schema.field(name).type)
+        path = filesystem._strip_protocol(url)  # noqa: SLF001  has no other name
+        fragments.append(known.make_fragment(path, made, partition_expression=given))
+    return dataset.FileSystemDataset(fragments, schema, known, made)
+
+
 def statistics_of(file: Path) -> Mapping[str, object]:
     """Return the number of rows of a file, and bounds of its integers and times.
 
@@ -108,6 +131,13 @@ def schema_of(columns: Sequence[Column]) -> Any:
     return pa.schema(
         [(each.name, _TYPES[each.kind]) for each in columns], metadata=versions or None
     )
+
+
+def table_schema_of(columns: Sequence[Column], partition_by: Sequence[str]) -> Any:
+    """Return Arrow's schema of a table; its files do not have the columns of ``partition_by``."""
+    kept = [each for each in columns if each.name not in partition_by]
+    made = [pa.field(name, pa.date32() if name == "date" else _TEXT) for name in partition_by]
+    return pa.schema([*schema_of(kept), *made])
 
 
 def _cell(kind: ColumnType, value: Any) -> Any:

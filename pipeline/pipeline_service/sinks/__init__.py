@@ -7,7 +7,7 @@
     ``sql``           PostgreSQL and SQLite as such stores
     ``segment_sink``  segments of pages that are files, whatever stores them
     ``files``         JSON lines, WARC and Parquet; no transactions, claims instead
-    ``lake``          tables that consist of Parquet files and a log: Delta
+    ``lake``          tables that consist of Parquet files and a log: Delta, Iceberg
 
 `sink_factory` makes the sink of each pipeline from its specification (`spec`).
 """

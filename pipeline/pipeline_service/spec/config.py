@@ -16,7 +16,14 @@ from crawlstream.keys import Topics
 from crawlstream.model.delivered import Delivered
 from crawlstream.model.web.directives import BodyBan, ban_of
 from pipeline_service.spec.files_spec import FilesSpec, read_files
-from pipeline_service.spec.lake import DeltaSpec, read_delta
+from pipeline_service.spec.lake import (
+    IcebergSpec,
+    LakeSpec,
+    in_catalog,
+    read_catalogs,
+    read_delta,
+    read_iceberg,
+)
 from pipeline_service.spec.memory import (
     LONGEST_NAME,
     PagesSink,
@@ -56,7 +63,7 @@ GONE = (404, 410)
 """Status of a page that is not there any more."""
 
 
-SinkConfig = FilesSpec | DeltaSpec | SqlSpec | KafkaSpec | SearchSpec | PluginSpec
+SinkConfig = FilesSpec | LakeSpec | SqlSpec | KafkaSpec | SearchSpec | PluginSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +185,7 @@ class Pipeline:
         """Path or URL of its files, ``<path>/<name>/edition=<number>``, its table or database."""
         if isinstance(self.sink, FilesSpec):
             return f"{self.sink.path.rstrip('/')}/{self.name}/edition={self.edition}"
-        return self.sink.url if isinstance(self.sink, SqlSpec | DeltaSpec) else ""
+        return self.sink.url if isinstance(self.sink, SqlSpec | LakeSpec) else ""
 
     @property
     def digest(self) -> str:
@@ -218,7 +225,8 @@ def read(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"not TOML: {error}") from error
-    known(document, ("pipeline",), "the file")
+    known(document, ("pipeline", "iceberg"), "the file")
+    catalogs = read_catalogs(document.get("iceberg", {}), environment, folder)
     tables = _table(document.get("pipeline", {}), "pipeline")
     if not tables:
         raise ConfigError("it has no pipeline: write a table [pipeline.NAME] for each")
@@ -230,7 +238,8 @@ def read(
                     f"pipeline.{pipeline.name}: another pipeline is called so: sinks are called"
                     " after their table and kind"
                 )
-            made[pipeline.name] = pipeline
+            where = f"pipeline.{pipeline.name}.sink"
+            made[pipeline.name] = replace(pipeline, sink=_found(pipeline.sink, catalogs, where))
     return made
 
 
@@ -346,11 +355,15 @@ def _placed(sink: SinkConfig, folder: Path) -> SinkConfig:
     """Return the sink; a relative path in it begins in the folder of the file."""
     if isinstance(sink, FilesSpec):
         return replace(sink, path=in_folder(sink.path, folder))
-    if isinstance(sink, SqlSpec | DeltaSpec):
+    if isinstance(sink, SqlSpec | LakeSpec):
         return replace(sink, url=in_folder(sink.url, folder))
     if isinstance(sink, SearchSpec) and sink.ca:
         return replace(sink, ca=in_folder(sink.ca, folder))
     return sink
+
+
+def _found(sink: SinkConfig, catalogs: Mapping[str, Mapping[str, str]], where: str) -> SinkConfig:
+    return in_catalog(sink, catalogs, where) if isinstance(sink, IcebergSpec) else sink
 
 
 _READ: Mapping[str, Callable[[Any, str], Any]] = {
@@ -373,6 +386,7 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
 _SINKS: Mapping[str, Callable[[dict[str, Any], str], SinkConfig]] = {
     "files": read_files,
     "delta": read_delta,
+    "iceberg": read_iceberg,
     "sql": read_sql,
     "kafka": read_kafka,
     "search": read_search,

@@ -1,4 +1,4 @@
-"""The guide to Delta tables, followed from its first line to its last; tables that do not fit."""
+"""The guide to tables of lakes, followed from first line to last; tables that do not fit."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def runs(cluster: PipelineCluster, code: str) -> str:
 
 def test_the_guide_to_tables(cluster: PipelineCluster) -> None:
     """A reader has each page once, before and after a compaction, while the pipeline goes on."""
-    (file,), (read, tidy) = blocks("toml"), blocks("python")
+    (file, _), (read, tidy, *_) = blocks("toml"), blocks("python")
     cluster.file.write_text(file)
-    installs, *lines = (line for text in blocks("sh") for line in text.splitlines())
+    installs, *lines = (line for text in blocks("sh")[:2] for line in text.splitlines())
     assert installs.startswith("./crawlstream install delta")
     cluster.feed([*(record(n) for n in range(PAGES)), record(3)])
     checks, stores, asks, reports = lines
@@ -67,6 +67,23 @@ def test_the_guide_to_tables(cluster: PipelineCluster) -> None:
     told = types(cluster, f'./crawlstream query "{ids}" --json').splitlines()
     there = [orjson.loads(line)["id"] for line in told]
     assert there == sorted(page_id(n) for n in range(PAGES + 6))
+
+
+def test_the_guide_to_iceberg_tables(cluster: PipelineCluster) -> None:
+    """A reader has each page once, and snapshots expire, while the pipeline goes on."""
+    (_, file), (*_, read, tidy) = blocks("toml"), blocks("python")
+    cluster.file.write_text(file)
+    installs, *lines = (line for text in blocks("sh")[2:] for line in text.splitlines())
+    assert installs.startswith("./crawlstream install iceberg")
+    cluster.feed([*(record(n) for n in range(PAGES)), record(3)])
+    checks, stores, asks = lines
+    assert "ice: Iceberg table web.pages of the catalog local" in types(cluster, checks)
+    types(cluster, stores)
+    assert re.search(rf"2026-11-21 +200 +{PAGES}\b", types(cluster, asks))
+    runs(cluster, tidy)
+    cluster.feed([record(2), record(PAGES)])
+    types(cluster, stores)
+    assert runs(cluster, read).startswith(f"{PAGES + 1} pages")
 
 
 def test_a_table_that_does_not_fit_is_refused(cluster: PipelineCluster) -> None:

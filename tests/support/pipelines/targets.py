@@ -24,11 +24,12 @@ from crawlstream_chaos.pipelines.delta_log import live_files
 from pipeline_service.sink_factory import open_kept
 from pipeline_service.sinks.sink import SinkPosition
 from pipeline_service.spec.files_spec import FilesSpec
-from pipeline_service.spec.lake import LakeSpec
+from pipeline_service.spec.lake import IcebergSpec, LakeSpec
 from pipeline_service.spec.sinks import KafkaSpec, PluginSpec, SearchSpec, SqlSpec
 from support.bus.values import committed
 from support.forks.program import PRELOADED
 from support.pipelines import writer
+from support.pipelines.iceberg_files import rows_of_iceberg
 from support.pipelines.reading import pages_in
 from support.pipelines.results import page_id
 
@@ -123,7 +124,8 @@ class Target:
         if self.is_files:
             return self
         if self.is_lake:
-            return replace(self, sink=self.sink.replace("a table", "again"))
+            sink = self.sink.replace("a table", "again").replace("web.pages", "web.again")
+            return replace(self, sink=sink)
         if isinstance(writer.pipeline(self.sink).sink, SqlSpec):
             return replace(self, sink=f'{self.sink}, table = "again"')
         return replace(self, sink=self.sink.replace(".out", ".again"))
@@ -135,7 +137,7 @@ class Target:
             found = pages_in(Store.at(asked.place), asked.sink.format)
             return [(page.id, page.body) for page in found]
         if isinstance(asked.sink, LakeSpec):
-            return rows_of_delta(asked.place)
+            return self._in_lake(asked.sink, asked.place)
         if isinstance(asked.sink, KafkaSpec):
             hosts, topic = self.env["KAFKA_HOSTS"], asked.sink.topic
             return [(page.id, page.body) for page in map(decode, committed(hosts, topic))]
@@ -145,6 +147,11 @@ class Target:
         if isinstance(asked.sink, SearchSpec):
             return [(name, b"") for name in documents_of(asked.sink.url, asked.sink.index)]
         return [(row["id"], row.get("body") or b"") for row in self.rows()]
+
+    def _in_lake(self, sink: LakeSpec, place: str) -> Sequence[tuple[str, bytes]]:
+        if isinstance(sink, IcebergSpec):
+            return rows_of_iceberg(Path(self.env["CATALOG"]), sink.table)
+        return rows_of_delta(place)
 
     @property
     def url(self) -> str:

@@ -27,6 +27,7 @@ from support.pipelines.results import record
 TOPIC = "5f0c2e9a-0000-4000-8000-000000000001"
 PAGES = 45
 _BATCH = 7
+_CATALOG = '[iceberg.test]\ntype = "sql"\nuri = "sqlite:///${CATALOG}"\n'
 
 
 def values() -> Sequence[bytes]:
@@ -49,7 +50,8 @@ def batch_of(records: Sequence[bytes | None], start: int = 0) -> Batch:
 def pipeline(sink: str, more: str = "") -> Pipeline:
     """Return a pipeline whose sink is this table."""
     where = "" if "where" in more else 'where = {status = ["200"]}'
-    text = f"[pipeline.p]\n{where}\nsink = {{{sink}}}\n{more}"
+    catalog = _CATALOG if 'kind = "iceberg"' in sink else ""
+    text = f"{catalog}[pipeline.p]\n{where}\nsink = {{{sink}}}\n{more}"
     return read(text, os.environ)["p"]
 
 

@@ -15,7 +15,7 @@ from crawlstream.wire.delivered import decode
 from pipeline_service.spec.choice import chosen
 from pipeline_service.spec.config import Pipeline, load, read
 from pipeline_service.spec.files_spec import FilesSpec
-from pipeline_service.spec.lake import DeltaSpec
+from pipeline_service.spec.lake import DeltaSpec, IcebergSpec
 from pipeline_service.spec.memory import PagesSink
 from pipeline_service.spec.sinks import KafkaSpec, SearchSpec, SqlSpec
 from pipeline_service.spec.stages import KINDS as STAGES
@@ -23,7 +23,8 @@ from pipeline_service.spec.where import Where
 from support.pipelines.results import record
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
-KINDS = (FilesSpec, DeltaSpec, SqlSpec, KafkaSpec, SearchSpec)
+KINDS = (FilesSpec, DeltaSpec, IcebergSpec, SqlSpec, KafkaSpec, SearchSpec)
+ICE = 'kind = "iceberg", catalog = "c"'
 SINK = 'sink = {kind = "files", path = "/x"}'
 
 
@@ -100,7 +101,7 @@ def test_everything_that_can_be_said_is_read() -> None:
         ("[pipeline.a]\nsink = 1", "pipeline.a.sink: expected a table"),
         (
             '[pipeline.a]\nsink = {kind = "x"}',
-            "pipeline.a.sink.kind: expected one of files, delta, sql",
+            "pipeline.a.sink.kind: expected one of files, delta, iceberg, sql",
         ),
         ('[pipeline.a]\nsink = {kind = "files"}', "pipeline.a.sink: missing: path = "),
         ('[pipeline.a]\nsink = {kind = "files", path = ""}', "sink.path: expected text"),
@@ -227,7 +228,7 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     not_keys = {"name", "sink", "folder", "table_name"}
     keys = [each.name for each in fields(Pipeline) if each.name not in not_keys]
-    keys += [f"sink.{each.name}" for kind in KINDS for each in fields(kind)]
+    keys += [f"sink.{each.name}" for kind in KINDS for each in fields(kind) if each.repr]
     for key in keys:
         assert f"| `{key}` |" in text, key
     for each in fields(Where):
@@ -261,13 +262,24 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
         ('kind = "kafka", topic = "a", exactly_once = 1', "sink.exactly_once: expected true or"),
         (
             'kind = "mongo", url = "x"',
-            "sink.kind: expected one of files, delta, sql, kafka, search, pages$",
+            "sink.kind: expected one of files, delta, iceberg, sql, kafka, search, pages$",
         ),
-        ("kind = 1", "sink.kind: expected one of files, delta, sql, kafka, search, pages$"),
+        (
+            "kind = 1",
+            "sink.kind: expected one of files, delta, iceberg, sql, kafka, search, pages$",
+        ),
         ('kind = "delta"', 'sink: missing: url = "/folder" or "s3://bucket/folder"'),
         ('kind = "delta", url = "ftp://h/x"', 'url: expected a folder, or "s3://bucket/folder"'),
         ('kind = "delta", url = "x", max_age = 1', "max_age: expected a duration from 5 to 3600 s"),
         ('kind = "delta", url = "x", body = "b"', "sink.body: expected one of none, bytes, ref"),
+        (
+            'kind = "iceberg", url = "x"',
+            r'sink: missing: catalog = "NAME" of a table \[iceberg.NAME',
+        ),
+        (f"{ICE}, url = 'x', table = 'pages'", 'sink.table: expected "namespace.name"'),
+        (f"{ICE}, url = 'x#1', table = 'a.b'", "sink.url: expected a folder without '#'"),
+        (f"{ICE}, url = 'x', table = 'a.b'", "sink.catalog: expected the NAME .*: there is none"),
+        (f"{ICE}, url = 'x', table = 'a.b', properties = {{}}", "unknown key 'properties'"),
         ('kind = "delta", url = "x", format = "c"', "unknown key 'format'; known: url, partition_"),
     ],
 )
@@ -404,3 +416,27 @@ def test_relative_paths_begin_in_the_folder_of_the_file(
             load(shop / "pipelines.toml", {})
         (shop / left).mkdir(parents=True)
         load(shop / "pipelines.toml", {})
+
+
+def test_a_catalog_is_of_the_file(tmp_path: Path) -> None:
+    """Its properties are filled in, its file is in the folder, and no digest has its secrets."""
+    text = f"""
+        [iceberg.c]
+        type = "sql"
+        uri = "sqlite:///a.db"
+        token = "${{BUCKET}}"
+        [pipeline.a]
+        sink = {{{ICE}, table = "web.pages", url = "lake"}}
+    """
+    pipeline = read(text, {"BUCKET": "hidden"}, tmp_path)["a"]
+    assert isinstance(pipeline.sink, IcebergSpec)
+    uri = f"sqlite:///{tmp_path}/a.db"
+    assert pipeline.sink.properties == {"type": "sql", "uri": uri, "token": "hidden"}
+    assert pipeline.place == str(tmp_path / "lake")
+    assert "hidden" not in repr(pipeline)
+    for wrong, why in (
+        ("c = 1", "iceberg.c: expected a table"),
+        ("c.uri = 1", "c.uri: expected t"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            read(f"[iceberg]\n{wrong}\n[pipeline.a]\n{SINK}", {})

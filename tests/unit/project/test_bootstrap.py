@@ -21,6 +21,7 @@ EVERYTHING = (
     "dev",
     "docs",
     "extract",
+    "iceberg",
     "mcp",
     "pipeline",
     "query",
@@ -308,7 +309,7 @@ def test_a_set_that_does_not_exist_is_named_with_those_that_do(machine: Machine)
     """Before anything is installed."""
     done = machine.run("install", "parquet")
     assert done.returncode == 1
-    sets = "build chaos delta dev docs extract mcp pipeline query tls traces"
+    sets = "build chaos delta dev docs extract iceberg mcp pipeline query tls traces"
     assert f"no set of packages 'parquet': {sets} are" in done.stderr
     assert not (machine.checkout / ".venv").exists()
 

@@ -4,5 +4,7 @@
 ``lake_sink``      any such table as a sink: spool, files, commit
 ``segment_notes``  accounts and ids of its segments, in objects next to the table
 ``delta``          Delta tables; imports ``deltalake``, which is an extra
+``iceberg``        Iceberg tables; imports ``pyiceberg``, which is an extra
+``synced_io``      how metadata of local Iceberg tables is written
 ``opening``        makes table, sink and notes of a pipeline
 """

@@ -23,7 +23,7 @@ from pipeline_service.sinks.row_maker import check_body, columns_of
 from pipeline_service.sinks.segment_sink import SegmentSettings
 from pipeline_service.sinks.sink import Begin, Kept
 from pipeline_service.spec.config import Pipeline
-from pipeline_service.spec.lake import DeltaSpec, LakeSpec
+from pipeline_service.spec.lake import IcebergSpec, LakeSpec
 
 _NOT_IN_NAMES = " ,;{}()\n\t="
 """Characters that Parquet files of other writers cannot have in the name of a column."""
@@ -84,7 +84,8 @@ def open_table(pipeline: Pipeline, shape: Shape | None) -> LakeTable:
     sink = lake_of(pipeline)
     if shape is not None:
         check_lake_columns(shape, sink)
-    assert isinstance(sink, DeltaSpec)
+    if isinstance(sink, IcebergSpec):
+        return _iceberg(sink, _columns(sink, shape))
     try:
         from pipeline_service.sinks.lake.delta import DeltaLake  # noqa: PLC0415  an extra
     except ImportError as error:
@@ -95,6 +96,14 @@ def open_table(pipeline: Pipeline, shape: Shape | None) -> LakeTable:
         partition_by=sink.partition_by,
         migrate=sink.migrate,
     )
+
+
+def _iceberg(sink: IcebergSpec, columns: Sequence[Column]) -> LakeTable:
+    try:
+        from pipeline_service.sinks.lake.iceberg import IcebergLake  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise MissingExtra("an Iceberg table", error.name, "iceberg") from error
+    return IcebergLake(sink, columns=columns)
 
 
 def check_lake_columns(shape: Shape, sink: LakeSpec) -> None:

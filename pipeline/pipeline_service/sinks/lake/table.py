@@ -42,6 +42,12 @@ class LakePosition:
         """Name in which no two positions are equal; they sort by offset."""
         return f"{self.next:020}-{self.token:014x}"
 
+    @classmethod
+    def of_name(cls, name: str) -> LakePosition:
+        """Return the position that has this name; ValueError."""
+        next_offset, _, token = name.partition("-")
+        return cls(int(next_offset), int(token, 16))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeFile:
