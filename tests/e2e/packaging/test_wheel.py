@@ -39,7 +39,7 @@ _OF_A_CHECKOUT = f"""
 from crawlstream_cli.app import run
 assert {{run(verb.split()) for verb in {_VERBS_OF_A_CHECKOUT}}} == {{1}}
 """
-_COMPLETED = {"crawlstream thr": "throttle", "crawlstream crawl --sc": "--scope"}
+_COMPLETED = {"crawlstream thr": "throttle", "crawlstream crawl --scop": "--scope"}
 
 
 class Installed:
