@@ -8,7 +8,7 @@ from crawlstream_extract.extract import Extracted, ExtractRequest, extract
 from crawlstream_extract.workers.frames import packed, unpack
 from crawlstream_extract.workers.job import Job, WorkerLimits
 
-LIMITS = WorkerLimits(workers=2, timeout_s=10.0, memory_mb=384)
+LIMITS = WorkerLimits(workers=2, timeout_s=10.0, memory_mb=512)
 """Limits of a process that extracts while its callers wait."""
 MOST_WAITING = 32
 """Pages that wait for one of its workers."""

@@ -194,8 +194,10 @@ async def test_a_busy_site_refuses_and_keeps_its_rule(
         visits = [one for one in site.visits if one.path != "/robots.txt"]
         assert_rule(visits, hits=10)
         during = [one.path for one in visits if begun <= one.at <= begun + 4]
-        crawled = len([path for path in during if path.startswith("/c")])
-        assert crawled >= 0.4 * len(during), during
+        assert any(path.startswith("/c") for path in during), during
+        # Half of the rule, and what the door lets in at once.
+        scraped = [path for path in during if path.startswith("/s")]
+        assert len(scraped) <= 0.5 * 10 * (4 + 1), during
         assert max(Counter(site.paths()).values()) == 1
         answered = {answer.data["page"]["id"] for answer in answers if answer.status == 200}
 
