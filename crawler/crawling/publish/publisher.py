@@ -110,9 +110,13 @@ class Publisher:
         await self._send([Out(self._topics.events, events.encode(event), event.id.encode())])
 
     async def skipped(self, event: PagesSkipped) -> None:
-        """Publish that pages will not be requested; RecordTooLarge: the topic takes fewer."""
+        """Publish that pages will not be requested; RecordTooLarge: the topic takes fewer.
+
+        The record does not linger: until these pages end, no other one of their domain may be
+        leased where its rule is moderated.
+        """
         key = event.pages[0].id.encode()
-        await self._send([Out(self._topics.events, events.encode(event), key)])
+        await self._place([Out(self._topics.events, events.encode(event), key)])
 
     async def verdict(self, event: GuardVerdict) -> None:
         """Publish that the waste guard judges a family of URLs otherwise than before."""
@@ -159,9 +163,9 @@ class Publisher:
         return offsets if left is records else [NO_OFFSET] * len(records)
 
     async def _place(self, records: Sequence[Out]) -> RecordPlace:
-        """Send records that a client waits for; return the place of the first one.
+        """Send a record that does not linger, as others wait for it; return its place.
 
-        The others are its copies for the client's application, and are sent with it.
+        The further ones are copies for the client's application, and are sent with it.
         """
         first, *copies = records
         placing = asyncio.ensure_future(self.insist("kafka", lambda: self._sink.place(first)))

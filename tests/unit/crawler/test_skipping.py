@@ -16,6 +16,7 @@ from crawling.publish.skipping import MOST_PAGES, Skipping
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.model.crawl import CrawlKey, Entry
+from crawlstream.model.event import RecordPlace
 from crawlstream.wire import jsontext
 from support.crawler.leases import lease
 
@@ -28,14 +29,14 @@ class Sink:
         self.is_away = False
         self.taken: list[Out] = []
 
-    async def send(self, records: Sequence[Out]) -> Sequence[int]:
-        """As ``KafkaSink.send``."""
+    async def place(self, record: Out) -> RecordPlace:
+        """As ``KafkaSink.place``: other records linger, and so would the next page's lease."""
         if self.is_away:
-            raise NotAcknowledged("no word", records)
-        if any(len(record.value or b"") > self.most_bytes for record in records):
-            raise RecordTooLarge("too large", records)
-        self.taken += records
-        return [0] * len(records)
+            raise NotAcknowledged("no word", [record])
+        if len(record.value or b"") > self.most_bytes:
+            raise RecordTooLarge("too large", [record])
+        self.taken.append(record)
+        return RecordPlace("events", 0, len(self.taken) - 1)
 
     @property
     def events(self) -> list[dict[str, Any]]:
