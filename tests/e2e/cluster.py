@@ -18,11 +18,14 @@ from redis.asyncio import Redis
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream.boot.variables import environment_without_settings
+from crawlstream.model.throttle_table import ThrottleTable
+from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_chaos.cluster import SETTINGS
 from crawlstream_cli.local.cluster import LocalCluster
 from crawlstream_cli.local.ports import Ports
 from crawlstream_cli.local.probes import PROBES, is_alive
 from crawlstream_cli.local.supervisor import ProcessInfo
+from crawlstream_frontier.frontier import Frontier
 from support.forks.program import run
 from support.session.lasting import lasting
 from support.waiting import wait_until
@@ -98,9 +101,23 @@ class Cluster:
         return redis_client(load_settings(**self.environment))
 
     async def throttle(self, *arguments: str) -> None:
-        """Run ``crawlstream throttle …``, which must succeed."""
+        """Run ``crawlstream throttle …``, and return when its rules are in force."""
         done = await self.run("throttle", *arguments)
         assert done.status == 0, done.err
+        settings = load_settings(**self.environment)
+        path, default = settings.throttle_path, settings.default_rule
+        written = await ThrottleEditor(settings.zookeeper_hosts, path, default=default).read()
+
+        async def are_in_force() -> bool:
+            table = await self.rules()
+            return table is not None and table.mzxid >= written.mzxid
+
+        await wait_until(are_in_force)
+
+    async def rules(self) -> ThrottleTable | None:
+        """Return the rules that the frontier applies."""
+        async with self.redis() as redis:
+            return await Frontier(redis, load_settings(**self.environment).keys).rules.table()
 
     async def pids(self, kind: str) -> list[int]:
         """Process ids of all processes of a kind."""

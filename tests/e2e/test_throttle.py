@@ -5,11 +5,8 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 
-from crawlstream.boot.clients import redis_client
-from crawlstream.boot.settings import load_settings
 from crawlstream_chaos.witness import Witness
 from crawlstream_cli.demo.access_log import LoggedRequest, busiest_windows
-from crawlstream_frontier.frontier import Frontier
 from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb
 from support.waiting import WaitUntil
@@ -22,9 +19,7 @@ def visits_since(served: ServedWeb, moment_ms: float) -> int:
 
 async def hits_in_force(cluster: Cluster, host: str) -> int | None:
     """Return the rule that the frontier applies."""
-    settings = load_settings(**cluster.environment)
-    async with redis_client(settings) as redis:
-        table = await Frontier(redis, settings.keys).rules.table()
+    table = await cluster.rules()
     return table.rule_for(host).effective_hits if table else None
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+_Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @dataclass
@@ -56,7 +58,6 @@ async def web_receiver() -> AsyncIterator[Receiver]:
         else:
             answer = f"HTTP/1.1 {receiver.refusal}\r\nLocation: /elsewhere\r\n\r\n"
             writer.write(answer.encode())
-        writer.close()
 
     async with _listening(serve, receiver):
         yield receiver
@@ -83,15 +84,19 @@ async def mail_receiver() -> AsyncIterator[Receiver]:
                 break
             else:
                 writer.write(b"250 fine\r\n")
-        writer.close()
 
     async with _listening(serve, receiver):
         yield receiver
 
 
 @asynccontextmanager
-async def _listening(serve: Any, receiver: Receiver) -> AsyncIterator[None]:
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+async def _listening(serve: _Serve, receiver: Receiver) -> AsyncIterator[None]:
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A sender that is killed leaves half a message, or none.
+        with closing(writer), suppress(asyncio.IncompleteReadError, ConnectionError):
+            await serve(reader, writer)
+
+    server = await asyncio.start_server(served, "127.0.0.1", 0)
     receiver.port = server.sockets[0].getsockname()[1]
     async with server:
         yield
