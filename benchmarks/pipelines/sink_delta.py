@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from pipeline_service.formats.columns import COLUMNS
 from pipeline_service.sinks.lake.delta import DeltaLake
 from pipeline_service.sinks.lake.table import LakeCommit, LakePosition
+from pipeline_service.spec.lake import DeltaSpec
 
 _SINK = 'kind = "delta", url = "{folder}/table", body = "bytes", max_age = "5s"'
 _PAGE_MB = 0.02
@@ -22,7 +23,7 @@ _COMMITS = 500
 def commits_per_s() -> float:
     """Commits of one process, one after the other, while the log grows."""
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
-        table, last = DeltaLake(str(Path(folder) / "table"), columns=COLUMNS), None
+        table, last = DeltaLake(DeltaSpec(url=str(Path(folder) / "table")), columns=COLUMNS), None
         table.open()
         began = time.perf_counter()
         for number in range(_COMMITS):

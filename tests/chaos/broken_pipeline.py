@@ -23,15 +23,14 @@ from pipeline_service.records.judging import Judged, Wanted
 from pipeline_service.sinks.files.claims import Claim, ClaimChain
 from pipeline_service.sinks.files.files_sink import FilePart, FilesSink
 from pipeline_service.sinks.files.segments import Segment
-from pipeline_service.sinks.lake.delta import DeltaLake
-from pipeline_service.sinks.lake.table import LakeCommit
+from pipeline_service.sinks.lake.table import LakeCommit, LakeTable
 from support.pipelines import writer
 from support.pipelines.results import record
 
 _write, _load, _finish, _add = (
     FilesSink.write, FilesSink._load, FilesSink._finish, Segment._add,
 )  # fmt: skip
-_commit = DeltaLake.commit
+_commit = LakeTable.commit
 
 
 def values() -> Sequence[bytes]:
@@ -87,7 +86,7 @@ def _break_commits() -> None:
     setattr(FilesSink, "_load", _go_on_there)  # noqa: B010
 
 
-def _append_anyway(self: DeltaLake, commit: LakeCommit) -> bool:
+def _append_anyway(self: LakeTable[Any], commit: LakeCommit) -> bool:
     """Commit behind whatever position the table has."""
     return _commit(self, replace(commit, expected=self.position(commit.name)))
 
@@ -100,7 +99,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
 }
 """Broken pipelines by law: each does one thing that it must not do."""
 BREAKS_OF_TABLES: Mapping[str, Callable[[], None]] = {
-    "append-anyway": lambda: setattr(DeltaLake, "commit", _append_anyway),
+    "append-anyway": lambda: setattr(LakeTable, "commit", _append_anyway),
 }
 """Broken pipelines that write a table."""
 

@@ -22,6 +22,7 @@ from pipeline_service.sink_factory import prove
 from pipeline_service.sinks.lake.delta import DeltaLake
 from pipeline_service.sinks.lake.opening import replay
 from pipeline_service.spec.config import read
+from pipeline_service.spec.lake import DeltaSpec
 from support.pipelines import writer
 from support.pipelines.lake_contract import COLUMNS, DAY, NAME, LakeContract, commit_of
 from support.pipelines.results import page_id, record
@@ -37,9 +38,8 @@ class OfDelta(LakeContract):
         self, columns: Sequence[Column] = COLUMNS, *, days: bool = True, migrate: bool = False
     ) -> DeltaLake:
         """As a pipeline has it."""
-        return DeltaLake(
-            self.url, columns=columns, partition_by=[*DAY] if days else [], migrate=migrate
-        )
+        spec = DeltaSpec(url=self.url, partition_by=[*DAY] if days else [], migrate=migrate)
+        return DeltaLake(spec, columns=columns)
 
     def ids(self) -> Sequence[str]:
         """By DuckDB, of the files that the log names; pyarrow reads as many."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from crawlstream.plugins.sinks import RowStore, SinkUnavailable
 from crawlstream.store.store import Store
@@ -50,7 +51,7 @@ class KeptInFiles:
 class KeptInLake(KeptInFiles):
     """In a folder next to a table, which has the positions."""
 
-    def __init__(self, store: Store, table: LakeTable, owner: str) -> None:
+    def __init__(self, store: Store, table: LakeTable[Any], owner: str) -> None:
         super().__init__(store)
         self.place = table.place
         self._table = table

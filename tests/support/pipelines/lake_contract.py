@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -33,7 +34,7 @@ class LakeContract:
 
     def make(
         self, columns: Sequence[Column] = COLUMNS, *, days: bool = True, migrate: bool = False
-    ) -> LakeTable:
+    ) -> LakeTable[Any]:
         """The table, as another process opens it; partitioned by ``date`` or not."""
         raise NotImplementedError
 
@@ -45,7 +46,7 @@ class LakeContract:
         """The ids of all rows, read without the library that writes them."""
         raise NotImplementedError
 
-    def opened(self) -> LakeTable:
+    def opened(self) -> LakeTable[Any]:
         """The table, made where there is none."""
         table = self.make()
         table.open()
@@ -158,7 +159,7 @@ class LakeContract:
 
 
 def commit_of(
-    table: LakeTable,
+    table: LakeTable[Any],
     ids: Sequence[str],
     expected: LakePosition | None,
     folder: Path,
@@ -175,7 +176,7 @@ def commit_of(
 
 
 def file_of(
-    table: LakeTable, ids: Sequence[str], folder: Path, columns: Sequence[Column] = COLUMNS
+    table: LakeTable[Any], ids: Sequence[str], folder: Path, columns: Sequence[Column] = COLUMNS
 ) -> LakeFile:
     """A file of the table's folder."""
     content = BytesIO()

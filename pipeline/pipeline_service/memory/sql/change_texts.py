@@ -1,9 +1,10 @@
-"""Table of the texts of pages as they were at their last event, and the diffs of the next ones.
+"""Table of the texts of pages at their last event, from which the diff of the next event is made.
 
-A text changes in the transaction that has the event, so the diffs of a page follow each other: each
-begins with the text at which the one before it ended. Diffs take long, so they are found before
-that transaction, from what another one has read. The signatures of both texts are verified in it:
-if another process has changed a page in between, everything is undone, read and compared again.
+The transaction that records an event also stores the new text. So each diff of a page begins with
+the text at which its previous diff ended. Diffs take long. They are computed before that
+transaction, from texts that an earlier transaction has read. The transaction verifies the
+signatures of both texts. If another process has changed a page in between, the transaction is
+undone, and the texts are read and compared again.
 """
 
 from __future__ import annotations
@@ -19,33 +20,33 @@ from pipeline_service.sinks.sql.database import Database, Transaction, Unforesee
 
 _SUFFIX = "_text"
 _MOST_STEPS_TOGETHER = 4_000_000
-"""For all diffs of a batch; with 200 changes, each has steps for some hundred changed lines."""
+"""Steps for all diffs of a batch. With 200 changes, each diff can have some hundred lines."""
 _WITH_DIFF = (ChangeKind.CHANGED, ChangeKind.BACK)
 
 
 class TextPair(NamedTuple):
-    """Texts that are to be compared."""
+    """The texts of a page before and after a change."""
 
     before: KeptText
     after: KeptText
 
     @property
     def key(self) -> tuple[str, str]:
-        """Their signatures."""
+        """The signatures of both texts."""
         return self.before.signature, self.after.signature
 
 
 class ChangeTexts:
-    """The texts of one memory."""
+    """Reads and writes the texts of one memory."""
 
     def __init__(self, table: str) -> None:
-        """``table`` is that of the memory."""
+        """``table``: name of the table of the memory."""
         self._name = quoted(table + _SUFFIX)
         self._diffs: dict[tuple[str, str], TextDiff] = {}
-        """Found for the next transaction, by the signatures of both texts."""
+        """Diffs for the next transaction, by the signatures of both texts."""
 
     def prepare(self, database: Database, transaction: Transaction) -> None:
-        """Have the table."""
+        """Create the table if it does not exist."""
         kinds = (ColumnType.TEXT, ColumnType.FLAG, ColumnType.BYTES)
         text, flag, octets = (database.types[kind] for kind in kinds)
         transaction.execute(
@@ -54,7 +55,7 @@ class ChangeTexts:
         )
 
     def pairs(self, transaction: Transaction, steps: Sequence[LearntStep]) -> Sequence[TextPair]:
-        """Return the texts whose diffs these steps need; nothing is locked."""
+        """Return the texts of which these steps need a diff; locks nothing."""
         keys = {step.after.key for step in steps if step.seen.text and _kind(step) in _WITH_DIFF}
         known = self._texts(transaction, keys)
         texts = {each.signature: each for each in known.values()}
@@ -63,16 +64,16 @@ class ChangeTexts:
         return [TextPair(texts[each[0]], texts[each[1]]) for each in found if each]
 
     def compare(self, pairs: Sequence[TextPair]) -> None:
-        """Find diffs; takes CPU time."""
+        """Compute the diffs; takes CPU time."""
         each_steps = min(MOST_STEPS, _MOST_STEPS_TOGETHER // max(len(pairs), 1))
         self._diffs = {pair.key: _compared(pair, each_steps) for pair in pairs}
 
     def learn(
         self, transaction: Transaction, steps: Sequence[LearntStep]
     ) -> Sequence[TextDiff | None]:
-        """Keep the texts of steps, whose pages are locked; return the diff of each step.
+        """Store the texts of steps, whose pages are locked; return the diff of each step.
 
-        Unforeseen: a diff has not been found.
+        Unforeseen: a diff has not been computed.
         """
         known = self._signatures(transaction, {step.after.key for step in steps if step.seen.text})
         pairs, kept = _followed(steps, known)
@@ -116,10 +117,10 @@ class ChangeTexts:
 def _followed(
     steps: Sequence[LearntStep], known: Mapping[str, str]
 ) -> tuple[Sequence[tuple[str, str] | None], Mapping[str, KeptText]]:
-    """Return the signatures that the diff of each step is between, and the texts to keep.
+    """Return the two signatures of each step's diff, and the texts to store.
 
-    ``known`` are the signatures of kept texts by the key of the page. A step without an event keeps
-    its text only if there was none.
+    ``known``: signature of the stored text, by the key of the page. The text of a step without an
+    event is stored only if the page has none.
     """
     signatures, kept = dict(known), dict[str, KeptText]()
     pairs: list[tuple[str, str] | None] = []

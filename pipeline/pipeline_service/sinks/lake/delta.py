@@ -10,10 +10,9 @@ are created exclusively: in a local folder by a link, in S3 by ``If-None-Match``
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,19 @@ from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction
 
 from crawlstream.errors import ConfigError
-from crawlstream.store.store import Store, StoreUnavailable
+from crawlstream.store.store import Store
 from crawlstream.wire import jsontext
 from pipeline_service.formats.columns import Column
 from pipeline_service.formats.parquet import schema_of, statistics_of
-from pipeline_service.sinks.lake.table import LakeCommit, LakeFile, LakePosition
+from pipeline_service.sinks.lake.table import (
+    LakeColumn,
+    LakeCommit,
+    LakeFile,
+    LakePosition,
+    LakeTable,
+)
+from pipeline_service.spec.lake import DeltaSpec
 
-_ATTEMPTS = 20
-"""Maximum commits of other writers that one call follows."""
 _WRITER_VERSION = 2
 """Later versions have features of which a writer must know; these here are the harmless ones."""
 _FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
@@ -41,82 +45,21 @@ _FORBIDDEN = {
 _LOG = "_delta_log"
 
 
-class DeltaLake:
+class DeltaLake(LakeTable[DeltaTable]):
     """A Delta table."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        columns: Sequence[Column],
-        partition_by: Sequence[str] = (),
-        migrate: bool = False,
-    ) -> None:
+    missing = (TableNotFoundError,)
+    refused = CommitFailedError
+
+    def __init__(self, spec: DeltaSpec, *, columns: Sequence[Column]) -> None:
         """``columns`` are those of its files, which do not have those of ``partition_by``."""
-        self._store = Store.at(url)
-        self.place = f"Delta table {self._store.url('').rstrip('/')}"
-        self._url = self._plain(self._store)
+        url = Store.at(spec.url).url("").rstrip("/")
+        super().__init__(f"Delta table {url}", spec)
+        self._url = url.removeprefix("file://") if self.files.is_local else url
+        """As the library has it: a local path, or the URL of an object store."""
         self._columns = columns
-        self._partition_by = list(partition_by)
-        self._migrates = migrate
         self._table: DeltaTable | None = None
         """The newest version that was loaded; it is loaded whole after an error."""
-        self._turn = threading.Lock()
-
-    @property
-    def files(self) -> Store:
-        """The folder in which its files are put before they are committed."""
-        return self._store
-
-    def open(self) -> None:
-        """Make the table where there is none, and add columns if that is wanted. ConfigError."""
-        with self._turn, self._asked("open"):
-            if self._load() is None:
-                self._make()
-            table = self._loaded()
-            if lacking := self._lacking(table):
-                table.alter.add_columns(list(lacking))
-
-    def check(self) -> None:
-        """Check that a table that is there can be written; leaves nothing. ConfigError."""
-        with self._turn, self._asked("read"):
-            if (table := self._load()) is not None:
-                self._lacking(table)
-
-    def position(self, name: str) -> LakePosition | None:
-        """Return a position of the newest version; None: there is none, or no table."""
-        with self._turn, self._asked("read"):
-            table = self._load()
-            return None if table is None else _position(table, name)
-
-    def commit(self, commit: LakeCommit) -> bool:
-        """Add files and move the position, if that is as expected; False: it is another one."""
-        with self._turn, self._asked("commit to"):
-            for _ in range(_ATTEMPTS):
-                table = self._loaded()
-                found = _position(table, commit.name)
-                if found == commit.position:
-                    return True
-                if found != commit.expected:
-                    return False
-                with suppress(CommitFailedError):
-                    _add(table, commit)
-                    self._sync(table.version())
-                    return True
-        raise StoreUnavailable(f"other writers of the {self.place} are first again and again")
-
-    def dataset(self) -> Any:
-        """Return the rows of the newest version as a dataset of Arrow; None: there is no table."""
-        with self._turn, self._asked("read"):
-            table = self._load()
-            return None if table is None else table.to_pyarrow_dataset()
-
-    def _load(self) -> DeltaTable | None:
-        """Return the newest version; None if there is no table."""
-        try:
-            return self._loaded()
-        except TableNotFoundError:
-            return None
 
     def _loaded(self) -> DeltaTable:
         table, self._table = self._table, None
@@ -127,58 +70,80 @@ class DeltaLake:
         self._table = table
         return table
 
-    def _make(self) -> None:
-        try:
+    def _forget(self) -> None:
+        self._table = None
+
+    def _make(self) -> DeltaTable:
+        # Another process may make it at this moment.
+        with suppress(DeltaError):
             DeltaTable.create(
                 *(self._url, self._schema()),
-                partition_by=self._partition_by,
+                partition_by=list(self._spec.partition_by),
                 storage_options=_options(),
             )
-        except DeltaError:
-            # Perhaps another process has made it.
-            self._loaded()
+        return self._loaded()
 
     def _schema(self) -> Schema:
         """Return the columns of a new table."""
-        kept = [each for each in self._columns if each.name not in self._partition_by]
-        made = [Field(name, PrimitiveType(_type_of(name))) for name in self._partition_by]
+        by = self._spec.partition_by
+        kept = [each for each in self._columns if each.name not in by]
+        made = [Field(name, PrimitiveType(_type_of(name))) for name in by]
         return Schema([*Schema.from_arrow(schema_of(kept)).fields, *made])
 
-    def _lacking(self, table: DeltaTable) -> Sequence[Field]:
-        """Return the columns that are to be added. ConfigError: the table is unsuitable."""
-        _check_protocol(table, self.place)
-        metadata = table.metadata()
-        if sorted(metadata.partition_columns) != sorted(self._partition_by):
-            there = jsontext.dumps(metadata.partition_columns).decode()
+    def _check(self, table: DeltaTable) -> None:
+        protocol, settings = table.protocol(), table.metadata().configuration
+        unknown = set(protocol.writer_features or ()) - _FEATURES
+        if protocol.min_writer_version > _WRITER_VERSION and protocol.writer_features is None:
+            unknown = {f"version {protocol.min_writer_version} of the protocol"}
+        if unknown:
             raise ConfigError(
-                f"the {self.place} is partitioned by {there}: set partition_by = {there}, or name"
-                " another url"
+                f"the {self.place} has features that this sink does not know:"
+                f" {', '.join(sorted(unknown))}: {self.elsewhere}"
             )
-        there_are = {field.name: field for field in table.schema().fields}
-        wanted = {field.name: field for field in self._schema().fields}
-        for name, field in there_are.items():
-            if name not in wanted and not field.nullable:
+        for name, why in _FORBIDDEN.items():
+            if settings.get(name, "none") != "none":
                 raise ConfigError(
-                    f"the {self.place} needs a value of {name}, which no page has: make the column"
-                    " nullable, or name another url"
+                    f"the {self.place} has the property {name}: remove it, because {why}"
                 )
-            if name in wanted and field.type != wanted[name].type:
-                raise ConfigError(
-                    f"the column {name} of the {self.place} has the type {field.type}, expected"
-                    f" {wanted[name].type}: name another url"
-                )
-        lacking = [field for name, field in wanted.items() if name not in there_are]
-        if lacking and not self._migrates:
-            names = ", ".join(field.name for field in lacking)
-            raise ConfigError(
-                f"the {self.place} lacks the columns {names}: set migrate = true to add them, or"
-                " name another url"
-            )
-        return lacking
+
+    def _columns_of(self, table: DeltaTable | None) -> Mapping[str, LakeColumn]:
+        schema = self._schema() if table is None else table.schema()
+        return {
+            field.name: LakeColumn(field.type, str(field.type), not field.nullable)
+            for field in schema.fields
+        }
+
+    def _partitions_of(self, table: DeltaTable) -> Sequence[str]:
+        return table.metadata().partition_columns
+
+    def _extend(self, table: DeltaTable, names: Sequence[str]) -> None:
+        table.alter.add_columns([each for each in self._schema().fields if each.name in names])
+
+    def _position(self, table: DeltaTable, name: str) -> LakePosition | None:
+        found = (table.transaction_version(each) for each in (name, _beside(name)))
+        version, token = found
+        return None if version is None or token is None else LakePosition(version, token)
+
+    def _add(self, table: DeltaTable, commit: LakeCommit) -> None:
+        position = commit.position
+        table.create_write_transaction(
+            [_action(file) for file in commit.files],
+            "append",
+            table.schema(),
+            partition_by=table.metadata().partition_columns,
+            commit_properties=CommitProperties(
+                custom_metadata={"crawlstream": jsontext.dumps(commit.about).decode()},
+                app_transactions=[
+                    Transaction(commit.name, position.next),
+                    Transaction(_beside(commit.name), position.token),
+                ],
+            ),
+        )
+        self._sync(table.version())
 
     def _sync(self, before: int) -> None:
         """Sync the new entries of a local log to the disk, which the library leaves to it."""
-        if not self._store.is_local:
+        if not self.files.is_local:
             return
         newest = self._loaded().version()
         log = Path(self._url) / _LOG
@@ -187,50 +152,13 @@ class DeltaLake:
             with suppress(FileNotFoundError):
                 _flush(path)
 
-    @contextmanager
-    def _asked(self, what: str) -> Iterator[None]:
-        """Raise any error of the library as StoreUnavailable, because the work must wait."""
-        try:
-            yield
-        except (ConfigError, StoreUnavailable):
-            raise
-        except Exception as error:
-            self._table = None
-            why = f"{str(error) or type(error).__name__:.300}"
-            raise StoreUnavailable(f"cannot {what} the {self.place}: {why}") from error
-
-    @staticmethod
-    def _plain(store: Store) -> str:
-        """Return a folder as the library has it: a local path, or the URL of an object store."""
-        url = store.url("").rstrip("/")
-        return url.removeprefix("file://") if store.is_local else url
+    def _rows(self, table: DeltaTable) -> Any:
+        return table.to_pyarrow_dataset()
 
 
 def _beside(name: str) -> str:
     """Return the application that has the token of a position."""
     return f"{name}/token"
-
-
-def _position(table: DeltaTable, name: str) -> LakePosition | None:
-    version, token = table.transaction_version(name), table.transaction_version(_beside(name))
-    return None if version is None or token is None else LakePosition(version, token)
-
-
-def _add(table: DeltaTable, commit: LakeCommit) -> None:
-    position = commit.position
-    table.create_write_transaction(
-        [_action(file) for file in commit.files],
-        "append",
-        table.schema(),
-        partition_by=table.metadata().partition_columns,
-        commit_properties=CommitProperties(
-            custom_metadata={"crawlstream": jsontext.dumps(commit.about).decode()},
-            app_transactions=[
-                Transaction(commit.name, position.next),
-                Transaction(_beside(commit.name), position.token),
-            ],
-        ),
-    )
 
 
 def _action(file: LakeFile) -> AddAction:
@@ -239,21 +167,6 @@ def _action(file: LakeFile) -> AddAction:
         jsontext.dumps(statistics_of(file.path)).decode(),
     )
     return AddAction(file.name, file.size, file.values, now_ms, data_change=True, stats=statistics)
-
-
-def _check_protocol(table: DeltaTable, place: str) -> None:
-    protocol, settings = table.protocol(), table.metadata().configuration
-    unknown = set(protocol.writer_features or ()) - _FEATURES
-    if protocol.min_writer_version > _WRITER_VERSION and protocol.writer_features is None:
-        unknown = {f"version {protocol.min_writer_version} of the protocol"}
-    if unknown:
-        raise ConfigError(
-            f"the {place} has features that this sink does not know: {', '.join(sorted(unknown))}:"
-            " name another url"
-        )
-    for name, why in _FORBIDDEN.items():
-        if settings.get(name, "none") != "none":
-            raise ConfigError(f"the {place} has the property {name}: remove it, because {why}")
 
 
 def _type_of(name: str) -> str:

@@ -16,9 +16,8 @@ file, as the format has it for columns that a file lacks.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from functools import cached_property
 from typing import Any
@@ -50,16 +49,20 @@ from pyiceberg.typedef import Record
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from crawlstream.errors import ConfigError
-from crawlstream.store.store import Store, StoreUnavailable
+from crawlstream.store.store import Store
 from crawlstream.wire import jsontext
 from pipeline_service.formats.columns import Column
 from pipeline_service.formats.parquet import dataset_of, footer_of, table_schema_of
 from pipeline_service.sinks.lake.synced_io import SyncedFileIO
-from pipeline_service.sinks.lake.table import LakeCommit, LakeFile, LakePosition
+from pipeline_service.sinks.lake.table import (
+    LakeColumn,
+    LakeCommit,
+    LakeFile,
+    LakePosition,
+    LakeTable,
+)
 from pipeline_service.spec.lake import IcebergSpec
 
-_ATTEMPTS = 20
-"""Maximum commits of other writers that one call follows."""
 _FORMAT = 2
 """Version of the format of new tables, and the latest that this sink knows."""
 _UNUSABLE = (ArgumentError, ImportError, NoSuchPropertyException, NotInstalledError, ValueError)
@@ -74,88 +77,33 @@ _PROPERTIES = {
 }
 
 
-class IcebergLake:
+class IcebergLake(LakeTable[Table]):
     """An Iceberg table."""
+
+    elsewhere = "name another url and table"
+    missing = (NoSuchNamespaceError, NoSuchTableError)
+    refused = CommitFailedException
 
     def __init__(self, spec: IcebergSpec, *, columns: Sequence[Column]) -> None:
         """``columns`` are those of its files, which do not have those of ``partition_by``."""
-        self._store = Store.at(spec.url)
-        self._spec = spec
+        super().__init__(f"Iceberg table {spec.table} of the catalog {spec.catalog}", spec)
+        self._iceberg = spec
         self._columns = columns
-        self.place = f"Iceberg table {spec.table} of the catalog {spec.catalog}"
-        self._turn = threading.Lock()
-
-    @property
-    def files(self) -> Store:
-        """The folder in which its files are put before they are committed."""
-        return self._store
-
-    def open(self) -> None:
-        """Make the table where there is none, and add columns if that is wanted. ConfigError."""
-        with self._turn, self._asked("open"):
-            table = self._load() or self._make()
-            if self._lacking(table):
-                with table.update_schema() as change:
-                    change.union_by_name(self._schema)
-
-    def check(self) -> None:
-        """Check that a table that is there can be written; leaves nothing. ConfigError."""
-        with self._turn, self._asked("read"):
-            if (table := self._load()) is not None:
-                self._lacking(table)
-
-    def position(self, name: str) -> LakePosition | None:
-        """Return a position of the newest version; None: there is none, or no table."""
-        with self._turn, self._asked("read"):
-            table = self._load()
-            return None if table is None else _position(table, name)
-
-    def commit(self, commit: LakeCommit) -> bool:
-        """Add files and move the position, if that is as expected; False: it is another one."""
-        with self._turn, self._asked("commit to"):
-            for _ in range(_ATTEMPTS):
-                table = self._loaded()
-                found = _position(table, commit.name)
-                if found == commit.position:
-                    return True
-                if found != commit.expected:
-                    return False
-                self._check_partitions(table)
-                with suppress(CommitFailedException):
-                    self._add(table, commit)
-                    return True
-        raise StoreUnavailable(f"other writers of the {self.place} are first again and again")
-
-    def dataset(self) -> Any:
-        """Return the rows of the newest version as a dataset of Arrow; None: there is no table."""
-        with self._turn, self._asked("read"):
-            table = self._load()
-            if table is None:
-                return None
-            tasks = list(table.scan().plan_files())
-            if any(task.delete_files for task in tasks):
-                raise ConfigError(
-                    f"another program has deleted single rows of the {self.place}: rewrite its data"
-                    " files, or read the table by a reader of Iceberg"
-                )
-            files = {task.file.file_path: _given(table, task.file) for task in tasks}
-            schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-            return dataset_of(files, schema, self._store.filesystem)
 
     @cached_property
     def _catalog(self) -> Catalog:
         """Connect to the catalog. ConfigError."""
-        kind = SyncedFileIO if self._store.is_local else FsspecFileIO
+        kind = SyncedFileIO if self.files.is_local else FsspecFileIO
         io = f"{kind.__module__}.{kind.__name__}"
-        properties = {PY_IO_IMPL: io, **self._spec.properties}
+        properties = {PY_IO_IMPL: io, **self._iceberg.properties}
         try:
-            return load_catalog(self._spec.catalog, **properties)
+            return load_catalog(self._iceberg.catalog, **properties)
         except _UNUSABLE as error:
-            name, why = self._spec.catalog, str(error).splitlines()[0]
+            name, why = self._iceberg.catalog, str(error).splitlines()[0]
             raise ConfigError(f"the catalog iceberg.{name} cannot be used: {why}") from error
         except SQLAlchemyError:
             # Perhaps another process has made the catalog's own tables.
-            return load_catalog(self._spec.catalog, **properties)
+            return load_catalog(self._iceberg.catalog, **properties)
 
     @cached_property
     def _schema(self) -> Schema:
@@ -163,15 +111,8 @@ class IcebergLake:
         made = table_schema_of(self._columns, self._spec.partition_by)
         return assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(made))
 
-    def _load(self) -> Table | None:
-        """Return the newest version; None if there is no table."""
-        try:
-            return self._loaded()
-        except (NoSuchNamespaceError, NoSuchTableError):
-            return None
-
     def _loaded(self) -> Table:
-        return self._catalog.load_table(self._spec.table)
+        return self._catalog.load_table(self._iceberg.table)
 
     def _make(self) -> Table:
         fields = [
@@ -184,80 +125,60 @@ class IcebergLake:
             for number, name in enumerate(self._spec.partition_by)
         ]
         names = TableProperties.DEFAULT_NAME_MAPPING
-        self._catalog.create_namespace_if_not_exists(self._spec.table.rpartition(".")[0])
+        self._catalog.create_namespace_if_not_exists(self._iceberg.table.rpartition(".")[0])
         with suppress(TableAlreadyExistsError):  # Another process has made it.
             return self._catalog.create_table(
-                self._spec.table,
+                self._iceberg.table,
                 self._schema,
-                location=self._store.url("").rstrip("/"),
+                location=self.files.url("").rstrip("/"),
                 partition_spec=PartitionSpec(*fields),
                 properties={**_PROPERTIES, names: self._schema.name_mapping.model_dump_json()},
             )
         return self._loaded()
 
-    def _lacking(self, table: Table) -> Sequence[str]:
-        """Return the columns that are to be added. ConfigError: the table is unsuitable."""
-        self._check_place(table)
-        self._check_partitions(table)
-        there_are = {field.name: field for field in table.schema().fields}
-        there = schema_to_pyarrow(table.schema(), include_field_ids=False)
-        wanted = schema_to_pyarrow(self._schema, include_field_ids=False)
-        for name, field in there_are.items():
-            if name not in wanted.names and field.required:
-                raise ConfigError(
-                    f"the {self.place} needs a value of {name}, which no page has: make the column"
-                    " optional, or name another url and table"
-                )
-        for name in wanted.names:
-            if name in there_are and there.field(name).type != wanted.field(name).type:
-                raise ConfigError(
-                    f"the column {name} of the {self.place} has the type"
-                    f" {there_are[name].field_type}, expected"
-                    f" {self._schema.find_type(name)}: name another url and table"
-                )
-        lacking = [name for name in wanted.names if name not in there_are]
-        if lacking and not self._spec.migrate:
-            raise ConfigError(
-                f"the {self.place} lacks the columns {', '.join(lacking)}: set migrate = true to"
-                " add them, or name another url and table"
-            )
-        return lacking
-
-    def _check_place(self, table: Table) -> None:
+    def _check(self, table: Table) -> None:
         here, there = (
-            each.url("").rstrip("/") for each in (self._store, Store.at(table.location()))
+            each.url("").rstrip("/") for each in (self.files, Store.at(table.location()))
         )
         if here != there:
             raise ConfigError(f'the {self.place} is in another folder: set url = "{there}"')
         if table.format_version > _FORMAT:
             raise ConfigError(
                 f"the {self.place} has version {table.format_version} of the format, and this sink"
-                f" writes only version {_FORMAT}: name another url and table"
+                f" writes only version {_FORMAT}: {self.elsewhere}"
             )
         if table.name_mapping() is None:
             raise ConfigError(
                 f"the {self.place} has no property {TableProperties.DEFAULT_NAME_MAPPING}, without"
-                " which the columns of added files are not found: name another url and table, which"
-                " the pipeline makes itself"
+                f" which the columns of added files are not found: {self.elsewhere}, which the"
+                " pipeline makes itself"
             )
 
-    def _check_partitions(self, table: Table) -> None:
-        """Check that files can have a partition. ConfigError."""
-        is_plain = all(
-            isinstance(each.transform, IdentityTransform) for each in table.spec().fields
-        )
-        names = [field.name for field in table.spec().fields]
-        if not is_plain:
+    def _columns_of(self, table: Table | None) -> Mapping[str, LakeColumn]:
+        schema = self._schema if table is None else table.schema()
+        # Types of the library have the ids of their fields, which differ.
+        plain = schema_to_pyarrow(schema, include_field_ids=False)
+        return {
+            each.name: LakeColumn(plain.field(each.name).type, str(each.field_type), each.required)
+            for each in schema.fields
+        }
+
+    def _partitions_of(self, table: Table) -> Sequence[str]:
+        fields = table.spec().fields
+        if not all(isinstance(each.transform, IdentityTransform) for each in fields):
             raise ConfigError(
                 f"the {self.place} is partitioned by {table.spec()}, and this sink writes only"
-                " whole values: name another url and table"
+                f" whole values: {self.elsewhere}"
             )
-        if sorted(names) != sorted(self._spec.partition_by):
-            there = jsontext.dumps(names).decode()
-            raise ConfigError(
-                f"the {self.place} is partitioned by {there}: set partition_by = {there}, or name"
-                " another url and table"
-            )
+        return [field.name for field in fields]
+
+    def _extend(self, table: Table, names: Sequence[str]) -> None:
+        with table.update_schema() as change:
+            change.union_by_name(self._schema)
+
+    def _position(self, table: Table, name: str) -> LakePosition | None:
+        value = table.properties.get(_property(name))
+        return None if value is None else LakePosition.of_name(value)
 
     def _add(self, table: Table, commit: LakeCommit) -> None:
         properties = {**table.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
@@ -280,7 +201,7 @@ class IcebergLake:
         )
         return DataFile.from_args(
             content=DataFileContent.DATA,
-            file_path=self._store.url(file.name),
+            file_path=self.files.url(file.name),
             file_format=FileFormat.PARQUET,
             partition=Record(*(_value(each.name, file.values) for each in table.spec().fields)),
             file_size_in_bytes=file.size,
@@ -291,26 +212,21 @@ class IcebergLake:
             **statistics.to_serialized_dict(),
         )
 
-    @contextmanager
-    def _asked(self, what: str) -> Iterator[None]:
-        """Raise any error of the library as StoreUnavailable, because the work must wait."""
-        try:
-            yield
-        except (ConfigError, StoreUnavailable):
-            raise
-        except Exception as error:
-            why = (str(error) or type(error).__name__).splitlines()[0]
-            raise StoreUnavailable(f"cannot {what} the {self.place}: {why:.300}") from error
+    def _rows(self, table: Table) -> Any:
+        tasks = list(table.scan().plan_files())
+        if any(task.delete_files for task in tasks):
+            raise ConfigError(
+                f"another program has deleted single rows of the {self.place}: rewrite its data"
+                " files, or read the table by a reader of Iceberg"
+            )
+        files = {task.file.file_path: _given(table, task.file) for task in tasks}
+        schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+        return dataset_of(files, schema, self.files.filesystem)
 
 
 def _property(name: str) -> str:
     """Return the property of a position."""
     return name.replace("/", ".")
-
-
-def _position(table: Table, name: str) -> LakePosition | None:
-    value = table.properties.get(_property(name))
-    return None if value is None else LakePosition.of_name(value)
 
 
 def _given(table: Table, file: DataFile) -> Mapping[str, object]:

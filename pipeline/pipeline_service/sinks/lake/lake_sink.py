@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.boot.liveness import Liveness
@@ -63,7 +64,7 @@ class LakeSink(SegmentSink[LakePart]):
     def __init__(
         self,
         settings: SegmentSettings,
-        table: LakeTable,
+        table: LakeTable[Any],
         notes: Store,
         *,
         owner: str,
@@ -148,7 +149,7 @@ class LakeSink(SegmentSink[LakePart]):
             live.beat()
 
 
-def add_page(table: LakeTable, settings: SegmentSettings, owner: str, judged: Wanted) -> None:
+def add_page(table: LakeTable[Any], settings: SegmentSettings, owner: str, judged: Wanted) -> None:
     """Add one page that could not be delivered when it came; once, however often it is called."""
     segment = Segment(
         *(0,),

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from crawlstream.errors import ConfigError, MissingExtra
 from crawlstream.store.bodies import BodyStore
@@ -23,7 +24,7 @@ from pipeline_service.sinks.row_maker import check_body, columns_of
 from pipeline_service.sinks.segment_sink import SegmentSettings
 from pipeline_service.sinks.sink import Begin, Kept
 from pipeline_service.spec.config import Pipeline
-from pipeline_service.spec.lake import IcebergSpec, LakeSpec
+from pipeline_service.spec.lake import DeltaSpec, IcebergSpec, LakeSpec
 
 _NOT_IN_NAMES = " ,;{}()\n\t="
 """Characters that Parquet files of other writers cannot have in the name of a column."""
@@ -79,26 +80,22 @@ def replay(
         add_page(open_table(pipeline, shape), settings, _owner(pipeline), judged)
 
 
-def open_table(pipeline: Pipeline, shape: Shape | None) -> LakeTable:
+def open_table(pipeline: Pipeline, shape: Shape | None) -> LakeTable[Any]:
     """The table of a pipeline, which may not be there yet; ConfigError."""
     sink = lake_of(pipeline)
     if shape is not None:
         check_lake_columns(shape, sink)
     if isinstance(sink, IcebergSpec):
         return _iceberg(sink, _columns(sink, shape))
+    assert isinstance(sink, DeltaSpec)
     try:
         from pipeline_service.sinks.lake.delta import DeltaLake  # noqa: PLC0415  an extra
     except ImportError as error:
         raise MissingExtra("a Delta table", error.name, "delta") from error
-    return DeltaLake(
-        sink.url,
-        columns=_columns(sink, shape),
-        partition_by=sink.partition_by,
-        migrate=sink.migrate,
-    )
+    return DeltaLake(sink, columns=_columns(sink, shape))
 
 
-def _iceberg(sink: IcebergSpec, columns: Sequence[Column]) -> LakeTable:
+def _iceberg(sink: IcebergSpec, columns: Sequence[Column]) -> LakeTable[Any]:
     try:
         from pipeline_service.sinks.lake.iceberg import IcebergLake  # noqa: PLC0415  an extra
     except ImportError as error:
