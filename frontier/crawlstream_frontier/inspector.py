@@ -39,7 +39,7 @@ MOST_WORKERS = 200
 MOST_CRAWLS = 200
 """Crawls searched for a page if none is named."""
 MOST_QUEUES = 100
-_PHASES = ("granted", "sent", "received")
+_PHASES = ("granted", "sent", "received", "spare")
 
 
 class Inspector:

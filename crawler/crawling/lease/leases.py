@@ -80,10 +80,10 @@ class Leases:
     def admit(self, lease: Lease) -> Page:
         """Take on a lease that the frontier granted."""
         name = entry_id(lease.crawl, lease.run, _identity(lease.entry), lease.entry.origin)
-        page = Page(lease, name, self.clock())
-        self._partitions[lease.partition].pages[lease.token] = page
+        page = Page(lease, name, self.clock(), Phase.SPARE if lease.is_spare else Phase.WAITING)
+        self._partitions[lease.partition].add(page)
         self._by_id[page.id] = page
-        self.slots.take()
+        self.slots.take(page)
         return page
 
     def rest(self, pages: Sequence[Page]) -> list[Page]:
@@ -109,7 +109,7 @@ class Leases:
         return self.slots.next_free_at() if len(self) < self._most else math.inf
 
     def __len__(self) -> int:
-        return sum(len(held.pages) for held in self._partitions.values())
+        return sum(map(len, self._partitions.values()))
 
     def by_id(self, page_id: str) -> Page | None:
         """The page that a record belongs to; None if it has gone."""
@@ -254,7 +254,7 @@ class Leases:
             self._move(page, Phase.ENDED)
             if page.cpu_s:
                 self._shares.charge(page.lease.domain, page.cpu_s)
-            self._of(page).report.end(end)
+            self._of(page).end(page, end)
             self._on_report()
 
     def _move(self, page: Page, phase: Phase) -> None:
@@ -304,6 +304,7 @@ class Leases:
 
 
 _WITHOUT_REQUEST = frozenset({Outcome.REDIRECTED, Outcome.SKIPPED})
+_WITHOUT_WAY = frozenset({Phase.WAITING, Phase.SPARE})
 
 
 def _release_of(page: Page, how: Mapping[str, Any]) -> Release:
@@ -314,7 +315,7 @@ def _release_of(page: Page, how: Mapping[str, Any]) -> Release:
 
 
 def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:
-    is_unsent = outcome in _WITHOUT_REQUEST and page.phase is Phase.WAITING
+    is_unsent = outcome in _WITHOUT_REQUEST and page.phase in _WITHOUT_WAY
     return Settle(
         token=page.token,
         outcome=outcome,

@@ -79,10 +79,10 @@ class Slots:
             slow += 1
         return slow
 
-    def take(self) -> None:
-        """A page is waiting now."""
-        self._taken += 1
-        self._waiting += 1
+    def take(self, page: Page) -> None:
+        """Take a slot for a new page, unless it is a spare one."""
+        self._taken += page.phase is Phase.WAITING
+        self._waiting += page.phase is Phase.WAITING
 
     def move(self, page: Page, phase: Phase) -> None:
         """A page enters a phase."""

@@ -3,7 +3,7 @@
 It is *waiting* until its request sets out, *connecting* while its host is looked up and reached,
 *sent* until its response is there, *received* while it is parsed and published, and *ended* once
 its end waits to be reported to the frontier. A *stale* one is leased by another worker: nothing
-that still happens to it here is reported.
+that still happens to it here is reported. A *spare* one, leased without a grant, only ends.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class Phase(Enum):
     ENDED = auto()
     STALE = auto()
     """The frontier does not know the lease any more."""
+    SPARE = auto()
+    """It has no grant: nothing of it may set out."""
 
     @property
     def is_unsent(self) -> bool:
@@ -51,8 +53,8 @@ class Phase(Enum):
 
 
 # Made once: a set of members costs more than the page's other bookkeeping.
-_UNSENT = frozenset({Phase.WAITING, Phase.CONNECTING})
-_DOWNLOADS = _UNSENT | {Phase.SENT}
+_DOWNLOADS = frozenset({Phase.WAITING, Phase.CONNECTING, Phase.SENT})
+_UNSENT = frozenset({Phase.WAITING, Phase.CONNECTING, Phase.SPARE})
 _OVER = frozenset({Phase.SPILLING, Phase.ENDED, Phase.STALE})
 
 

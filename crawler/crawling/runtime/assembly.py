@@ -41,6 +41,7 @@ from crawling.runtime.lease_guard import LeaseGuard
 from crawling.runtime.neighbours import Neighbours
 from crawling.runtime.request_source import RequestSource
 from crawling.runtime.sessions import Sessions
+from crawling.runtime.spare_return import SpareReturn
 from crawling.runtime.way import Way
 from crawling.tls.targets import require
 from crawling.waste.watch import WasteWatch
@@ -147,6 +148,7 @@ def _guarded(
 ) -> Screening:
     """Return what screens pages by budgets of their domains and the waste guard, too."""
     waste, agent = outcomes.endings.waste, robots.agent
+    screen = SpareReturn(screen, outcomes.leases)
     if waste is None:
         return DomainBudgets(screen, outcomes.endings.skipping)
     neighbours = None

@@ -27,11 +27,10 @@ from crawling.page.page import Page
 from crawling.robots.screen import Screening
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.errors import FrontierFull, RedisUnavailable
-from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import ExchangeResult
 from crawlstream.model.partitions.messages import Question
 from crawlstream_frontier.wake import Sleeper
-from crawlstream_frontier.worker.session import WorkerSession
+from crawlstream_frontier.worker.session import NO_SPARES, WorkerSession
 
 IDLE_S = 5.0
 """Seconds after which an idle worker sends an exchange, in case a wake-up was lost."""
@@ -210,6 +209,7 @@ class LeaseLoop:
                 releases=owed.releases,
                 sent=owed.sent,
                 want=call.want,
+                spares=self._held.spares() if call.want else NO_SPARES,
             )
         finally:
             self._is_asking = False
@@ -239,18 +239,20 @@ class LeaseLoop:
         if answer.unconfirmed and (ask := self._shared.on_unconfirmed):
             ask(self._partition, answer.unconfirmed)
         self._plan(answer, call.want)
-        self._take(call, answer.leases)
+        self._take(call, answer)
         self._was_busy = bool(call.owed) or bool(answer.leases)
         pause_s = max(self._pace.pause_s, self._shared.turns.pause_s(time.monotonic()))
         self._paused_until = self._left_at + pause_s
         if len(answer.leases) < call.want:
             self._shared.turns.pass_on(self)
 
-    def _take(self, call: _Call, leases: Sequence[Lease]) -> None:
+    def _take(self, call: _Call, answer: ExchangeResult) -> None:
+        leases = answer.leases
         if call.tries > 1:
             # Any of the tries may have made the grants, so they count from the first.
             leases = [replace(lease, issued_at=call.left_at) for lease in leases]
         pages = [self._leases.admit(lease) for lease in leases]
+        spares = [self._leases.admit(lease) for lease in answer.spares]
         self._meter.holding(len(self._leases))
         if pages:
             failpoint("after_lease")
@@ -260,7 +262,7 @@ class LeaseLoop:
         if self._draining:
             self._leases.release_unsent()
         else:
-            self._screen.screen(pages, self._shared.ready.put_nowait)
+            self._screen.screen([*pages, *spares], self._shared.ready.put_nowait)
 
     def _plan(self, answer: ExchangeResult, want: int) -> None:
         """Plan the next request for pages, if fewer were granted than requested."""

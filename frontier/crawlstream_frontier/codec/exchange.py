@@ -111,7 +111,7 @@ def unpack_leases(
         c, priority = lots[lot - 1]
         site, at, gate = domain.partition(_GATE)
         crawl, run, recovered, firing = runs[c]
-        token = f"{call}-{place}"
+        token = f"{call}-{abs(place)}"
         try:
             retries, number, body = split_entry(entry)
             where = b"%s/%d" % (c, number)
@@ -143,6 +143,7 @@ def unpack_leases(
                 gate=(at + gate).decode(),
                 is_marked=is_marked(entry),
                 spent_budget=spent.get((c, domain_of(kept.url)), "") if spent else "",
+                is_spare=place < 0,
             )
         )
     return LeaseResult(leases, inherited)

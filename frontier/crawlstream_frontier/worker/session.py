@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 from crawlstream.errors import FrontierFull
 from crawlstream.keys import encode_id
@@ -41,6 +42,7 @@ DEADLINE_MS = 30_000
 """Time after its last call when a worker counts as dead; its leases are revoked then."""
 LEASES_PER_CALL = 200
 """Entries granted by one script: keeps the longest call near 5 ms."""
+NO_SPARES: Mapping[str, int] = MappingProxyType({})
 
 
 class Reservation(NamedTuple):
@@ -95,9 +97,11 @@ class WorkerSession:
         releases: Sequence[Release] = (),
         sent: Sequence[SentRequest] = (),
         want: int = 0,
+        spares: Mapping[str, int] = NO_SPARES,
     ) -> ExchangeResult:
         """Report everything that happened and lease up to ``want`` entries.
 
+        ``spares``: most entries to lease without a grant, by the domain of which one is granted.
         One call at a time, of at most 1 000 tokens. After RedisUnavailable the same arguments (and
         more) may be sent again: leases granted by a call whose answer was lost are granted again.
         """
@@ -109,7 +113,7 @@ class WorkerSession:
             with_children,
             [pack_requeue(each) for each in requeues],
             [pack_release(each) for each in releases],
-            self._group,
+            *((self._group, spares) if spares else (self._group,)),
         ]
         issued_at = time.monotonic()
         answer = ExchangeAnswer.unpack(await self._scripts.run("exchange", pack(request)))
@@ -128,10 +132,10 @@ class WorkerSession:
         if lost:
             self._unheard = leases
             repeated = await self.exchange(settles=[each for each in settles if each.token in lost])
-            leases = [*repeated.leases]
+            leases = [*repeated.leases, *repeated.spares]
             gone, no_room = gone | repeated.stale, no_room | repeated.refused
         return ExchangeResult(
-            leases=leases,
+            **_divided(leases),
             stale=gone,
             redis_epoch=answer.redis_epoch,
             next_due_ms=None if answer.next_due_ms < 0 else answer.next_due_ms,
@@ -248,6 +252,13 @@ class WorkerSession:
         was processing (empty: none), which alone gains a death.
         """
         return await reap_all(self._scripts.run, dead, token)
+
+
+def _divided(leases: Iterable[Lease]) -> dict[str, Any]:
+    granted, spares = list[Lease](), list[Lease]()
+    for lease in leases:
+        (spares if lease.is_spare else granted).append(lease)
+    return {"leases": granted, "spares": spares}
 
 
 def _token(named: Settle | Requeue | Release | Lease) -> str:

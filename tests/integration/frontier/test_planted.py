@@ -243,6 +243,14 @@ BUGS = {
         wrong="assert(K.abandoned_chunks,",
         first=FROZEN,
     ),
+    "a spare lease uses the rule": Bug(
+        right="hold_head(now, lot, SPARE)",
+        wrong="hold_head(now, lot, 0)",
+    ),
+    "a spare page of a dead worker is marked": Bug(
+        right="if hold.flags == SPARE then",
+        wrong="if false then",
+    ),
     "no cap on what waits": Bug(
         right="return math.max(room, 0), reason",
         wrong="return math.max(room, 1), reason",

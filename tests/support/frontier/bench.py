@@ -235,7 +235,7 @@ class Worker:
     async def exchange(self, **what: Any) -> ExchangeResult:
         """Any exchange."""
         answer = await self.session.exchange(**what)
-        self.leases.update((lease.token, lease) for lease in answer.leases)
+        self.leases.update((lease.token, lease) for lease in (*answer.leases, *answer.spares))
         return answer
 
     async def lease(self, want: int = 1) -> list[Lease]:

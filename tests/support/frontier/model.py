@@ -425,7 +425,8 @@ class Model:
     def take(self, worker: str, spider: str, lease: Lease, now: int) -> None:
         """Check a grant and make it a lease."""
         name = lease.domain
-        assert self.allowance(name, now, is_sure=False) > 0, ("not allowed", lease)
+        is_allowed = lease.is_spare or self.allowance(name, now, is_sure=False) > 0
+        assert is_allowed, lease
         keys = [key for key in self.open_bands(spider, name) if key[0].crawl == lease.crawl]
         (key,) = (key for key in keys if key[1] == lease.priority)
         best = self.top_priority(spider, name)
@@ -444,7 +445,7 @@ class Model:
         self.move_head(item, -1)
         item.of.ledger["queued"] -= 1
         item.of.ledger["held"] += 1
-        self.leases.setdefault(worker, {})[lease.token] = Held(item, now)
+        self.leases.setdefault(worker, {})[lease.token] = Held(item, now, *[lease.is_spare] * 3)
 
     # Ends of leases.
 
@@ -478,15 +479,18 @@ class Model:
         """A worker is gone; answers how many leases it had."""
         tokens = sorted(self.leases.get(worker, {}), key=grant_order, reverse=True)
         for token in tokens:
-            self._take_back(self.end(worker, token, now, None), now, death=token == blamed)
+            self._take_back(worker, token, now, death=token == blamed)
         self.forget_worker(worker)
         return len(tokens)
 
-    def _take_back(self, item: Item, now: int, *, death: bool = False) -> None:
-        """From a worker that has not brought it to its end, or for good."""
-        item.reaps += 1
-        item.deaths += death
-        if item.deaths >= MAX_DEATHS or item.reaps >= MAX_REAPS:
+    def _take_back(self, worker: str, token: str, now: int, *, death: bool = False) -> None:
+        """From a worker that has not brought it to its end, or for good; spare ones unmarked."""
+        is_spare, item = self.leases[worker][token].is_spare, self.end(worker, token, now, None)
+        item.reaps += not is_spare
+        item.deaths += death and not is_spare
+        if is_spare:
+            self.put_back(item, now, 0, in_front=True)
+        elif item.deaths >= MAX_DEATHS or item.reaps >= MAX_REAPS:
             item.of.ledger["failed"] += 1
             self.owed["page_failed", item.of.crawl, item.of.run] += 1
         else:
@@ -496,7 +500,7 @@ class Model:
     def reconcile(self, worker: str, now: int, tokens: set[str]) -> None:
         """Leases that a worker does not know, or has had for too long, are taken back."""
         for token in sorted(tokens, key=grant_order, reverse=True):
-            self._take_back(self.end(worker, token, now, None), now)
+            self._take_back(worker, token, now)
 
     def retire(self, worker: str, now: int, tokens: set[str]) -> None:
         """A worker releases leases, unmarked."""

@@ -175,6 +175,7 @@ class Held:
     since: int
     is_reported: bool = False
     is_received: bool = False
+    is_spare: bool = False
 
 
 def bucket_ms(rule: ThrottleRule) -> int:

@@ -30,7 +30,7 @@ from support.frontier.life import Life, Part
 from support.frontier.model import DEADLINE_MS
 from support.frontier.shelving import Shelving
 from support.frontier.spilling import Spilling, children_of
-from support.frontier.values import Held
+from support.frontier.values import Held, grant_order
 from support.frontier.world import DOMAINS, SHARED, UNKNOWN, Told
 from support.scores.promoting import check_nothing_better, claim_of, end_copies, may_rise
 
@@ -44,6 +44,7 @@ class Working(Part):
         self._shelving = shelving
         self._born = 0
         self._sizes = Random(repr(self.random.getstate()) + "sizes")
+        self._spares = Random(repr(self.random.getstate()) + "spares")
         self._packed: dict[str, tuple[Sequence[Links], int]] = {}
         """Links of a settle that its worker has sent, and how many it has left out, by token."""
         self._repeated: set[str] = set()
@@ -57,12 +58,19 @@ class Working(Part):
         told = self._tell(worker)
         self._repeated.clear()
         want = self.random.choice((0, 1, 1, 2, 5, 20))
-        answer = await worker.exchange(**vars(told), want=want)
+        spares = self._spares_of(worker)
+        answer = await worker.exchange(**vars(told), want=want, spares=spares)
         assert answer.stale == told.ended - {*self.model.leases.get(worker.name, {})}
         await self._after_exchange(worker, told, answer, want)
         # A page that Redis requested again had a call of its own, which would be the repeated one.
         if self.random.random() < 0.15 and not self._repeated:
-            await self._repeat_exchange(worker, told, list(answer.leases), want=want)
+            await self._repeat_exchange(worker, told, answer, want=want)
+
+    def _spares_of(self, worker: Worker) -> dict[str, int]:
+        """Return requests of spare entries, of few calls."""
+        chance, amount = self._spares.random, self._spares.choice
+        names = self.world.domains[worker.spiderid] if chance() < 0.3 else ()
+        return {name: amount((1, 3, 40)) for name in names if chance() < 0.7}
 
     def _worker(self) -> Worker:
         if not self.workers or (len(self.workers) < 4 and self.random.random() < 0.1):
@@ -218,7 +226,7 @@ class Working(Part):
 
     def _check_grants(self, worker: Worker, answer: ExchangeResult, want: int, now: int) -> None:
         assert len(answer.leases) <= want
-        for lease in answer.leases:
+        for lease in sorted((*answer.leases, *answer.spares), key=_grant_order):
             self.model.take(worker.name, worker.spiderid, lease, now)
             item = self.model.leases[worker.name][lease.token].item
             assert bool(lease.spent_budget) == (item.domain in item.of.spent), (lease, item.of)
@@ -249,15 +257,16 @@ class Working(Part):
         return sum(lists) + sum(int(chunk.split()[1]) for chunk in chunks)
 
     async def _repeat_exchange(
-        self, worker: Worker, told: Told, before: list[Lease], *, want: int
+        self, worker: Worker, told: Told, before: ExchangeResult, *, want: int
     ) -> None:
         """The answer was lost: the same call again ends nothing twice and grants the same."""
         worker.session._call -= 1
         answer = await worker.exchange(**vars(replace(told, sent=[])), want=want)
         assert told.ended <= answer.stale
-        if before:
-            assert [h.token for h in answer.leases] == [h.token for h in before]
-            answer, want = replace(answer, leases=()), 0
+        if before.leases:
+            assert [h.token for h in answer.leases] == [h.token for h in before.leases]
+            assert [h.token for h in answer.spares] == [h.token for h in before.spares]
+            answer, want = replace(answer, leases=(), spares=()), 0
         await self._after_exchange(worker, Told(), answer, want)
 
     async def drain(self, worker: Worker) -> None:
@@ -279,6 +288,10 @@ class Working(Part):
             else:
                 await self.redis.advance(max(answer.next_due_ms, 1))
         raise AssertionError("something is never due")
+
+
+def _grant_order(lease: Lease) -> tuple[int, int]:
+    return grant_order(lease.token)
 
 
 def _done(lease: Lease) -> Settle:

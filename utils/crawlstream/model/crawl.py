@@ -196,6 +196,8 @@ class Lease:
     """Gate that it used (see ``Groups``): its requests may go to addresses of that one only."""
     spent_budget: str = ""
     """Budget that its domain has spent in the run; the page ends unless ``is_marked``."""
+    is_spare: bool = False
+    """True if it has no grant: the page may be ended or released, but not requested."""
 
     @property
     def attempt(self) -> int:

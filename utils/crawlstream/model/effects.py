@@ -184,6 +184,8 @@ class ExchangeResult:
     """Questions that coordinators must answer before leasing; empty with one partition."""
     date_ms: int = 0
     """Epoch milliseconds by Redis' clock."""
+    spares: Sequence[Lease] = ()
+    """Leases without a grant, in the order of their queues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,10 +33,14 @@ local function pause_after(reaps)
   return math.min(1000 * 2 ^ (reaps - UNPAUSED_REAPS - 1), LONGEST_PAUSE_MS)
 end
 
--- Take an entry back from a worker: to the front of its band with one reap
--- more, and `death` (0 or 1); it fails with `reason` after too many. Return true if it failed.
+-- Take an entry back from a worker: to the front of its band with one reap more, and `death` (0 or 1), unless it is a
+-- spare one; it fails with `reason` after too many. Return true if it failed.
 local function take_back(hold, death, reason)
   end_hold(hold)
+  if hold.flags == SPARE then
+    put_back(hold, hold.entry, hold.lot.priority, true, 0)
+    return false
+  end
   local retries, deaths, reaps = marks_of(hold.entry)
   deaths, reaps = deaths + death, reaps + 1
   local entry = with_marks(hold.entry, retries, deaths, reaps)

@@ -10,7 +10,7 @@ do
 local HEAVY = 4 * 1024 * 1024
 local AS_HEAVY_AS_DROPPED = HEAVY / 512  -- A call ends some hundred entries of promoted pages.
 local answered, known_lots, crawls, profiles = {}, {}, {}, {}
-local amount, weight, new_holds = 0, 0, {}
+local amount, spares, weight, new_holds = 0, 0, 0, {}
 
 -- Add the crawl of a lot, and the profile that an entry names, to the answer. Most entries of a
 -- lot begin alike, with the profile number.
@@ -47,20 +47,27 @@ local function answer(lot, place, domain, entry)
   amount, weight = amount + 1, weight + #entry
 end
 
--- Grant entries that were taken from a band; return their number, less those of pages that were promoted and granted.
-function take(lot, domain, entries)
+-- Grant entries that were taken from a band, or lease them as spare ones; return their number, less those of pages that
+-- were promoted and granted. Spare ones use no gate.
+function take(lot, domain, entries, is_spare)
   if crawl_of(lot.c).is_scored then
     local dropped
     entries, dropped = promotion().take(lot.c, domain, entries)
     weight = weight + dropped * AS_HEAVY_AS_DROPPED
   end
-  lot.head = lot.head or hold_head(now, lot)
-  local gate = gates and gates.paid[domain]
+  local gate = not is_spare and gates and gates.paid[domain]
   domain = gate and domain .. gate.name or domain
-  local head = hold_beginning(lot.head, domain)
+  local head
+  if is_spare then
+    head, spares = hold_beginning(hold_head(now, lot, SPARE), domain), spares + #entries
+  else
+    lot.head = lot.head or hold_head(now, lot, 0)
+    head = hold_beginning(lot.head, domain)
+  end
+  local sign = is_spare and -1 or 1
   for i = 1, #entries do
     local entry = entries[i]
-    answer(lot, amount + 1, domain, entry)
+    answer(lot, sign * (amount + 1), domain, entry)
     new_holds[amount] = head .. entry
   end
   lot.taken = lot.taken + #entries
@@ -95,13 +102,14 @@ function repeat_grants(worker, call)
   for i = #holds, 1, -1 do
     local hold = holds[i]
     if hold.call == call then
-      answer(hold.lot, hold.place, hold.gate and hold.domain .. hold.gate.domain or hold.domain, hold.entry)
+      local place = hold.flags == SPARE and -hold.place or hold.place
+      answer(hold.lot, place, hold.gate and hold.domain .. hold.gate.domain or hold.domain, hold.entry)
     end
   end
 end
 
 function amount_granted()
-  return amount
+  return amount - spares
 end
 
 -- Return true if the answer has reached its maximum size: the rest is for the next call.

@@ -5,11 +5,12 @@
 -- `h:<worker>` HASH token -> hold: since, flags, tag, view, and domain with its gate (see `gates`), packed, then the
 --   entry; `!` ->
 --   number of the last granting call; `@` -> the view under whose name the worker sleeps.
---   flags: 0 granted, 1 sent, 2 response received.
+--   flags: 0 granted, 1 sent, 2 response received, 3 spare: leased without a grant, so that nothing may be sent.
 -- Entry: profile number, ',' and the body; a returned one has ';' and three characters instead of
 --   the comma: retries, deaths, reaps, each '!' + n.
 -- Needs: clock, ledger, views, throttle, bands, dedupe, admit. `flush_holds` must follow the last change.
 local ZERO, MOST_MARKS, MARKED, MARKS = 33, 90, ';', 3
+local SPARE = 3
 
 -- Return the retries, deaths and reaps of an entry.
 local function marks_of(entry)
@@ -31,8 +32,8 @@ end
 local HOLD, HOLD_HEAD, FLAGS_AT = '<dBHc0Hc0Hc0', '<dBHc0Hc0', 9
 
 -- Return the packed head of new leases. Strings are expensive in Lua: shared ones are made once.
-local function hold_head(since, lot)
-  return struct.pack(HOLD_HEAD, since, 0, #lot.tag, lot.tag, #lot.view, lot.view)
+local function hold_head(since, lot, flags)
+  return struct.pack(HOLD_HEAD, since, flags, #lot.tag, lot.tag, #lot.view, lot.view)
 end
 
 local sizes = {}

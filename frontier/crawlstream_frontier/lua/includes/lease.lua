@@ -14,8 +14,10 @@ local PROMOTE_AT_LEAST = 64
 local LARGE_BATCH, SPREAD, ENTRIES_A_TURN = 50, 12, 8
 local RECHECK_STATE_MS = 60000
 local PORTION = 16
+local spares_left = 128  -- Entries of a call: they cost Redis as much as granted ones.
 
 local offers = {}  -- by tag
+local spares_of  -- Numbers of spare entries that are requested, by domain; nil: none.
 
 -- Return the lot of a tag of V, with the data for leasing from it.
 local function offer_of(V, tag)
@@ -92,12 +94,12 @@ local function park(V, round, domain, o)
 end
 
 -- Take up to `limit` entries of a band; return their number, and whether more may be left.
-local function pop_band(lot, domain, limit)
+local function pop_band(lot, domain, limit, is_spare)
   local popped = 0
   while lot.is_open and popped < limit and not is_heavy() do
     local portion = math.min(limit - popped, PORTION)
     local entries = redis.call('LPOP', lot.band .. domain, portion) or {}
-    popped = popped + take(lot, domain, entries)
+    popped = popped + take(lot, domain, entries, is_spare)
     if #entries < portion and not (lot.has_parts and band_parts().refill(lot.spider, lot.tag, domain)) then
       return popped, false
     end
@@ -111,7 +113,7 @@ end
 -- Pop up to `limit` entries of a domain with several bands, all of the standing `top`, equal crawls in
 -- turn. Bands without anything to lease leave the index, a bounded number per call. Return the number of
 -- entries, and the new value of `o` (nil: nothing is left).
-local function pop_several(V, domain, top, limit)
+local function pop_several(V, domain, top, limit, is_spare)
   local popped, dropped, o = 0, 0, domain_tags.SEVERAL
   while popped < limit and o and dropped < domain_tags.MOST_DROPS and not is_heavy() do
     local lot = offer_of(V, domain_tags.first(V, domain, o))
@@ -119,7 +121,7 @@ local function pop_several(V, domain, top, limit)
       break
     end
     local share = o == domain_tags.SEVERAL and 1 or limit - popped
-    local found, may_have_more = pop_band(lot, domain, share)
+    local found, may_have_more = pop_band(lot, domain, share, is_spare)
     popped = popped + found
     if not may_have_more then
       if lot.waits then
@@ -133,12 +135,27 @@ local function pop_several(V, domain, top, limit)
   return popped, o
 end
 
-local function pop_some(V, domain, o, lot, limit)
+local function pop_some(V, domain, o, lot, limit, is_spare)
   if o == domain_tags.SEVERAL then
-    return pop_several(V, domain, lot.standing, limit)
+    return pop_several(V, domain, lot.standing, limit, is_spare)
   end
-  local popped, may_have_more = pop_band(lot, domain, limit)
+  local popped, may_have_more = pop_band(lot, domain, limit, is_spare)
   return popped, may_have_more and o or nil
+end
+
+-- Lease the spare entries that are requested of a domain, once a call; return the new value of `o`.
+local function pop_spares(V, domain, o)
+  local amount, popped = spares_of and spares_of[domain], nil
+  if not (o and amount) or spares_left == 0 then
+    return o
+  end
+  spares_of[domain] = nil
+  local lot = offers[o] or offer_of(V, domain_tags.first(V, domain, o))
+  if lot.is_open then
+    popped, o = pop_some(V, domain, o, lot, math.min(amount, spares_left), true)
+    spares_left = spares_left - popped
+  end
+  return o
 end
 
 -- Grant up to `limit` entries of candidate i, whose first lot is `lot`; return their number.
@@ -174,6 +191,7 @@ local function serve(V, round, i, lot, limit)
       -- If another group empties the domain, no other code would delete this state.
       redis.call('ZADD', K.spent, 'NX', int(now + RECHECK_STATE_MS), state.key)
     end
+    o = pop_spares(V, domain, o)
   end
   if not o then
     round.left[#round.left + 1] = domain
@@ -281,9 +299,11 @@ local function lease_new(V, worker, call, want)
   save_grants(worker, call)
 end
 
--- Grant up to `want` entries; return the time when more is due.
-function lease(V, worker, call, want)
+-- Grant up to `want` entries, and lease up to spares[domain] more without a grant, with those of a domain; return the
+-- time when more is due.
+function lease(V, worker, call, want, spares)
   local is_repeated = false
+  spares_of = spares
   if not V then
     return -1
   end

@@ -178,6 +178,47 @@ def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
         leases.depart(late)
 
 
+def test_a_spare_page_takes_no_slot_and_sends_nothing(leases: Leases) -> None:
+    """After a restart of Redis it is released like pages that have a grant."""
+    page, spare = leases.admit(lease(1)), leases.admit(lease(2, is_spare=True))
+    assert (leases.room(), len(leases), leases.slots.unsent) == (3, 1, 1)
+    with pytest.raises(GrantExpired):
+        leases.set_out(spare, spare.lease.entry.url)
+    leases.release_unsent()
+    assert [each.is_open for each in (page, spare)] == [False, False]
+    assert leases.room() == 4
+    leases.reported(0, leases.of(0).take_report(), ())
+    assert (len(leases), leases.of(0).alive()) == (0, [])
+
+
+def test_twice_as_many_spare_pages_are_requested_as_have_ended_unused(leases: Leases) -> None:
+    """Until the next page of their domain is granted, and up to 128."""
+    held, pages = leases.of(0), [leases.admit(lease(n)) for n in range(3)]
+    for page in pages:
+        assert not held.spares()
+        leases.release(page, delay_ms=1)
+    leases.settle(leases.admit(lease(4)), Outcome.SKIPPED, "guard_path")
+    leases.release(leases.admit(lease(5, is_spare=True)), sent_ms=UNSENT, priority=-7900)
+    assert held.spares() == {"a.example": 4}
+    assert not leases.of(1).spares()
+    leases.admit(lease(6, domain="b.example"))
+    assert held.spares() == {"a.example": 4}
+    leases.admit(lease(7))
+    assert not held.spares()
+    for number in range(100):
+        spare = leases.admit(lease(number, is_spare=True))
+        leases.settle(spare, Outcome.REDIRECTED, "")
+    assert held.spares() == {"a.example": 128}
+
+
+def test_unused_grants_of_64_domains_are_counted(leases: Leases) -> None:
+    """The worker forgets the others."""
+    for number in range(70):
+        page = leases.admit(lease(number, domain=f"{number}.example"))
+        leases.settle(page, Outcome.SKIPPED, "guard_path")
+    assert [*leases.of(0).spares()] == [f"{number}.example" for number in range(6, 70)]
+
+
 def test_departures_are_reported_once_and_responses_free_the_domain(
     leases: Leases, clock: Clock
 ) -> None:

@@ -5,7 +5,9 @@
 --   with the same leases. Children of a page and its completion are one unit of the append-only file.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {call, worker, spider, want, deadline_ms, sents, ends, settles, requeues, releases
---   [, egress group]}; without a group nothing is granted where each group has limits of its own
+--   [, egress group [, spares]]}; without a group nothing is granted where each group has limits of its own
+--   spares  domain -> most entries to lease without a grant, with one that is granted: they may be ended, or released
+--           in the reverse of their order, and no request of them may leave
 --   sent    {token, after_ms, is received [, reaction, wait_ms, until_ms [, ms to the first byte]]}; the next three
 --           only if the site reacted: see `heed`; the last one only if its rule is gentle
 --   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each [, metered]}: pages without links; of skipped
@@ -25,7 +27,8 @@
 -- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
 --   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed, wall [, gentle [, spent]]}; crowded is
 --   1 or 0, -1 if it was not checked
---   holds    {place, number of the lot, domain with the gate that was used, entry …}; the token is "<call>-<place>"
+--   holds    {place, number of the lot, domain with the gate that was used, entry …}; the token is "<call>-<place>".
+--            The place of a spare one is negative, and positive in the token
 --   lots     {crawl number, priority …}
 --   crawls   crawl number -> {name, run, recovered, occasion|'' [, generation, life and number of the
 --            state of the registry that its label comes from]}
@@ -52,7 +55,7 @@
 --- include: memory
 --- include: spills
 
-local call, worker, S, want, deadline_ms, sents, ends, settles, requeues, releases, egress_group =
+local call, worker, S, want, deadline_ms, sents, ends, settles, requeues, releases, egress_group, spares =
   unpack(cmsgpack.unpack(ARGV[1]))
 
 -- Position of the token in a report, of the tokens in a group of ends, and of the links in a settle.
@@ -226,7 +229,7 @@ end
 
 flush_holds(worker)
 redis.call('ZADD', K.workers, int(now + deadline_ms), worker)
-local next_due = lease(view_of(S, egress_group or ''), worker, call, want)
+local next_due = lease(view_of(S, egress_group or ''), worker, call, want, spares)
 for c in pairs(made_limbo and made_limbo.short or {}) do
   unconfirmed[c] = true
 end
