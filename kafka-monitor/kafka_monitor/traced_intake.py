@@ -18,6 +18,8 @@ from crawlstream_traces.context import (
     is_in_share,
     parent_in,
     shown_url,
+    stored_trace,
+    trace_in,
 )
 from crawlstream_traces.sender import SpanSender
 from kafka_monitor.poison import PoisonDetector
@@ -45,7 +47,8 @@ class Tracing:
         traceparent = record.traceparent.decode("latin-1")
         if not traceparent or parent_in(traceparent) is None:
             return seed
-        entry = replace(stored.decode_entry(seed.entry), trace=traceparent)
+        trace = stored_trace(traceparent, time.time_ns() // 1_000_000)
+        entry = replace(stored.decode_entry(seed.entry), trace=trace)
         return replace(seed, entry=stored.encode_entry(entry))
 
     def entered(self, seed: Seed, record: str, result: IntakeResult) -> None:
@@ -54,7 +57,8 @@ class Tracing:
         A seed whose run is unknown has none, unless it has a client's trace: its put was repeated.
         """
         if _MARK in seed.entry:
-            place = parent_in(stored.decode_entry(seed.entry).trace or "")
+            theirs = trace_in(stored.decode_entry(seed.entry).trace)
+            place = theirs.parent if theirs else None
         elif (run := result.runs.get(seed.offset)) is not None:
             page_id = entry_id(seed.crawl, run, seed.fingerprint, record)
             place = SpanPlace(page_id, "") if is_in_share(page_id, self._share) else None

@@ -169,8 +169,7 @@ class Flow:
                 if not await self._take(source, part):
                     break
         for partition, position in (await self.sink.tick(self.liveness)).items():
-            self.read_up_to[partition] = position
-            source.seek(partition, position)
+            self._read_on(source, partition, position)
         await self._commit(source)
         self._tell()
 
@@ -186,11 +185,17 @@ class Flow:
         if self._is_flooded(judged):
             return False
         elsewhere = await self._write(batch, judged)
-        self.read_up_to[batch.partition] = batch.next if elsewhere is None else elsewhere
+        if elsewhere is None:
+            self.read_up_to[batch.partition] = batch.next
+        else:
+            self._read_on(source, batch.partition, elsewhere)
         self.liveness.beat()
-        if elsewhere is not None:
-            source.seek(batch.partition, elsewhere)
         return elsewhere is None
+
+    def _read_on(self, source: Source, partition: int, position: int) -> None:
+        """Read a partition on from the position that another process has stored."""
+        self.read_up_to[partition] = position
+        source.seek(partition, position)
 
     async def _write(self, batch: Batch, judged: Sequence[Judged]) -> int | None:
         """Have a batch in the sink, and on `undelivered` what the sink will never take."""
@@ -199,8 +204,11 @@ class Flow:
             try:
                 return await self.sink.write(batch, judged, self.liveness)
             except SinkRefused as refused:
-                log.warning("write", outcome="refused", error=str(refused)[:_LONGEST_WHY])
-                judged = refused.without(judged)
+                judged = self._without(judged, refused)
+
+    def _without(self, judged: Sequence[Judged], refused: SinkRefused) -> Sequence[Judged]:
+        log.warning("write", outcome="refused", error=str(refused)[:_LONGEST_WHY])
+        return refused.without(judged)
 
     def _is_flooded(self, judged: Sequence[Judged]) -> bool:
         """Return whether undelivered records in a row reach the pipeline's limit."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from functools import partial
@@ -65,6 +65,7 @@ from pipeline_service.spec.choice import chosen
 from pipeline_service.spec.config import Pipeline, load
 from pipeline_service.spec.memory import PagesSink
 from pipeline_service.staging import Staging, opened
+from pipeline_service.traced_flow import Traced, sending
 
 DRAIN_S = 45.0
 """How long the files at hand may take after a stop; what is cut off is made again."""
@@ -101,7 +102,8 @@ async def run(settings: Settings, names: Sequence[str], *, until_end: bool = Fal
     configure(settings, "pipeline")
     stop = Stop()
     pipelines = load_pipelines(settings, names)
-    async with opened(pipelines) as stagings:
+    process = Process(kind="pipeline", values=_values(pipelines))
+    async with sending(settings, process) as traced, opened(pipelines, traced.staging) as stagings:
         proofs = await _prove_all(settings, list(stagings.values()))
         async with open_frontiers(settings) as frontiers:
             await check_early(settings, frontiers)
@@ -109,8 +111,15 @@ async def run(settings: Settings, names: Sequence[str], *, until_end: bool = Fal
         await until_ready("kafka", partial(ensure_topics, kafka, settings.topics), stop=stop)
         rights = _rights(pipelines, settings.topics)
         await until_ready("kafka", partial(check_rights, kafka, rights), stop=stop)
-        await _work(settings, proofs, kafka, stop, until_end=until_end)
+        make = partial(_flow, settings, kafka=kafka, traced=traced)
+        await _work(settings, proofs, kafka, stop, make=make, process=process, until_end=until_end)
     log.info("end")
+
+
+def _values(pipelines: Sequence[Pipeline]) -> Mapping[str, str]:
+    """Return what all processes with these pipelines must share."""
+    memories = [each.failures for each in pipelines if isinstance(each.sink, PagesSink)]
+    return {f"[pipeline.{each.name}]": each.digest for each in [*pipelines, *memories]}
 
 
 def _rights(pipelines: Sequence[Pipeline], topics: Topics) -> Rights:
@@ -149,17 +158,19 @@ async def _work(
     kafka: Kafka,
     stop: asyncio.Event,
     *,
+    make: Callable[..., Flow],
+    process: Process,
     until_end: bool,
 ) -> None:
     """Run pipelines whose stages are open; some stores still have to prove themselves."""
     spool = Spool(Path(settings.spool or Path(settings.home) / "spool"))
     try:
         async with redis_client(settings) as redis, make_sink(kafka) as sink:
-            make = partial(_flow, settings, kafka=kafka, sink=sink, spool=spool)
+            make = partial(make, sink=sink, spool=spool)
             whole = [make(each, proof) for each, proof in proofs.items()]
             memories = [each for each in whole if isinstance(each.pipeline.sink, PagesSink)]
             flows = [*whole, *(make(Staging(one.pipeline.failures)) for one in memories)]
-            heartbeat = await _join(redis, settings, flows)
+            heartbeat = await _join(redis, settings, flows, process)
             goals = await _goals(settings, flows, kafka, stop) if until_end else None
             visitors = [_visitor(settings, one.pipeline, sink) for one in memories]
             publishers: Sequence[ChangePublisher | WebhookSender] = [
@@ -204,16 +215,17 @@ def _serve(settings: Settings, flows: Sequence[Flow]) -> AbstractAsyncContextMan
     )
 
 
-async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Heartbeat:
+async def _join(
+    redis: Redis, settings: Settings, flows: Sequence[Flow], process: Process
+) -> Heartbeat:
     """Register this process; without Redis that waits.
 
     ConfigError: an equal process has another file, or Redis refuses this one.
     """
-    values = {f"[pipeline.{each.pipeline.name}]": each.pipeline.digest for each in flows}
     heartbeat = Heartbeat(
         redis,
         settings.keys,
-        Process(kind="pipeline", values=values),
+        process,
         work=lambda: Work(sum(each.stored for each in flows)),
         pipelines=lambda: {each.pipeline.name: each.report(settings.topics) for each in flows},
     )
@@ -231,6 +243,7 @@ def _flow(
     proof: Proof | None = None,
     *,
     kafka: Kafka,
+    traced: Traced,
     sink: Sink,
     spool: Spool,
 ) -> Flow:
@@ -239,7 +252,7 @@ def _flow(
     begin = partial(_begin, kafka, pipeline, settings.topics)
     target = open_sink(settings, pipeline, spool, begin=begin, shape=staging.shape)
     publisher = UndeliveredPublisher(pipeline, sink, topic=topics.undelivered, source=source)
-    return Flow(pipeline, target, publisher, staging=staging, proof=proof)
+    return traced.flow(pipeline, target, publisher, staging=staging, proof=proof)
 
 
 def _visitor(settings: Settings, pipeline: Pipeline, sink: Sink) -> Visitor | None:

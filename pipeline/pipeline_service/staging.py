@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Protocol, TypeGuard
 
 from crawlstream.errors import ConfigError
@@ -103,8 +104,8 @@ class Staging:
         return Outside(pipeline.plan, limits, died=died)
 
     def _after(self, judged: Wanted, outcome: PageOutcome) -> Judged:
-        for took, seconds in zip(self._took, outcome.seconds, strict=False):
-            took.observe(seconds)
+        for took, (began, ended) in zip(self._took, pairwise(outcome.times), strict=False):
+            took.observe(ended - began)
         known = (judged.record, judged.id, judged.run)
         if outcome.reason:
             why = (outcome.reason, outcome.quality, judged.marks)
@@ -123,9 +124,11 @@ class Staging:
 
 
 @asynccontextmanager
-async def opened(pipelines: Sequence[Pipeline]) -> AsyncIterator[Mapping[str, Staging]]:
+async def opened(
+    pipelines: Sequence[Pipeline], make: Callable[[Pipeline], Staging] = Staging
+) -> AsyncIterator[Mapping[str, Staging]]:
     """The stages of each pipeline, by its name, ready to run; ConfigError."""
-    stagings = {each.name: Staging(each) for each in pipelines}
+    stagings = {each.name: make(each) for each in pipelines}
     try:
         for each in pipelines:
             try:

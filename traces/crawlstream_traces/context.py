@@ -2,7 +2,7 @@
 
 The id of a page's trace is the ``id`` of the page, so every process knows it, and it stays when the
 page is fetched again after a crash. If the client of a seed sends a sampled ``traceparent``, the
-seed belongs to the client's trace instead, and its entry stores the header.
+seed belongs to the client's trace instead, and its entry stores the header, and when it came.
 """
 
 from __future__ import annotations
@@ -52,6 +52,26 @@ def parent_in(traceparent: str) -> SpanPlace | None:
     return SpanPlace(found[1], found[2]) if found and is_sampled else None
 
 
+class StoredTrace(NamedTuple):
+    """Trace of a client, as the entry of its seed stores it."""
+
+    parent: SpanPlace
+    came_ms: int
+    """Epoch milliseconds at which kafka-monitor read the seed."""
+
+
+def stored_trace(traceparent: str, came_ms: int) -> str:
+    """Return what the entry of a seed stores of its client's sampled trace."""
+    return f"{traceparent} {came_ms}"
+
+
+def trace_in(stored: str | None) -> StoredTrace | None:
+    """Return the trace that an entry stores; None: it has none, or none that is valid."""
+    traceparent, _, came_ms = (stored or "").partition(" ")
+    parent = parent_in(traceparent)
+    return StoredTrace(parent, int(came_ms)) if parent and came_ms.isdecimal() else None
+
+
 def traceparent_of(trace_id: str, span_id: str) -> str:
     """Return the header ``traceparent`` of a sampled span."""
     return f"00-{trace_id}-{span_id}-01"
@@ -77,11 +97,9 @@ def place_of_page(page_id: str, entry: Entry, share: float) -> SpanPlace | None:
 
     The target of a redirect is a page with an ``id`` of its own. It stays in a client's trace.
     """
-    if entry.trace and (parent := parent_in(entry.trace)):
-        trace_id = parent.trace_id
-        return SpanPlace(
-            trace_id, intake_id(trace_id, entry.origin) if entry.origin else parent.span_id
-        )
+    if stored := trace_in(entry.trace):
+        trace_id, parent_id = stored.parent
+        return SpanPlace(trace_id, intake_id(trace_id, entry.origin) if entry.origin else parent_id)
     if not is_in_share(page_id, share):
         return None
     is_seed = entry.origin is not None and not entry.redirect_urls

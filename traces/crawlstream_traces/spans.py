@@ -15,8 +15,10 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from crawlstream_traces.context import Span
 
 _SCOPE = InstrumentationScope("crawlstream")
-_KINDS = {"intake": SpanKind.CONSUMER, "wait": SpanKind.INTERNAL, "page": SpanKind.CONSUMER}
-"""Kinds of the spans whose parents are of another process."""
+_KINDS = {"intake": SpanKind.CONSUMER, "page": SpanKind.CONSUMER, "write": SpanKind.CONSUMER}
+"""Kinds of spans; others are internal."""
+_BELOW_OTHERS = ("intake", "wait", "page", "stage.", "write")
+"""How names of spans begin whose parents are of another process."""
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
@@ -41,7 +43,7 @@ class OtlpExporter:
 
     def _readable(self, span: Span) -> ReadableSpan:
         own = _context(span.trace_id, span.span_id)
-        is_remote = span.name in _KINDS
+        is_remote = span.name.startswith(_BELOW_OTHERS)
         return ReadableSpan(
             span.name,
             own,

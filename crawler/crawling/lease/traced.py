@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawling.lease.leases import Leases
 from crawling.lease.partition import PartitionLeases
@@ -19,9 +19,19 @@ from crawlstream_traces.context import (
     place_of_page,
     shown_url,
     span_id_of,
+    trace_in,
     traceparent_of,
 )
 from crawlstream_traces.sender import SpanSender
+
+
+class Sampling(NamedTuple):
+    """Which pages have traces."""
+
+    share: float
+    """Share of all pages."""
+    failures: bool = False
+    """True if each page that has failed has one, too; that is known at its end."""
 
 
 @dataclass(slots=True)
@@ -33,6 +43,10 @@ class PageTrace:
     """Id of the span ``page``: one for each lease."""
     epoch_ns: int
     """Time by the wall clock at which the clock of the leases was 0."""
+    screen_at: float = 0
+    """When its way to robots.txt began; 0: it has not, or was not noted."""
+    screened_at: float = 0
+    """When it was allowed to be fetched; 0: it was not, or was not noted."""
     publish_at: float = 0
     """When its result was handed to Kafka; 0: it was not."""
     published_at: float = 0
@@ -55,20 +69,28 @@ class PageTrace:
 class TracedLeases(Leases):
     """Leases of a process with traces: decides which pages are sampled, and times their steps."""
 
-    def __init__(self, *about: Any, sender: SpanSender, share: float, **further: Any) -> None:
+    def __init__(self, *about: Any, sender: SpanSender, sampling: Sampling, **further: Any) -> None:
         super().__init__(*about, **further)
         self._sender = sender
-        self._share = share
+        self._sampling = sampling
         self._traces: dict[Page, PageTrace] = {}
 
     def admit(self, lease: Lease) -> Page:
         """Take on a lease, which may be of a sampled page."""
         page = super().admit(lease)
-        if place := place_of_page(page.id, lease.entry, self._share):
-            span_id = span_id_of(place.trace_id, page.id, str(lease.partition), lease.token)
-            epoch_ns = time.time_ns() - int(self.clock() * 1e9)
-            self._traces[page] = PageTrace(place, span_id, epoch_ns)
+        if place := place_of_page(page.id, lease.entry, self._sampling.share):
+            self._begin(page, place)
         return page
+
+    def _begin(self, page: Page, place: SpanPlace) -> None:
+        lease = page.lease
+        span_id = span_id_of(place.trace_id, page.id, str(lease.partition), lease.token)
+        epoch_ns = time.time_ns() - int(self.clock() * 1e9)
+        self._traces[page] = PageTrace(place, span_id, epoch_ns)
+
+    def traced(self, page: Page) -> PageTrace | None:
+        """Return the trace of a page; None: it is not sampled."""
+        return self._traces.get(page)
 
     def trace_of(self, page_id: str) -> PageTrace | None:
         """Return the trace of the page that a record belongs to; None: the page is not sampled."""
@@ -76,10 +98,20 @@ class TracedLeases(Leases):
         return self._traces.get(page) if page else None
 
     def settle(self, page: Page, outcome: Outcome, reason: str) -> None:
-        """End a page; its spans wait until the frontier knows it."""
-        if page.is_open and (trace := self._traces.get(page)):
-            trace.outcome, trace.reason = outcome.value, reason
+        """End a page; its spans wait until the frontier knows it.
+
+        One that has failed may be sampled only now: it is alone in its trace, without its intake.
+        """
+        if page.is_open:
+            self._note_end(page, outcome, reason)
         super().settle(page, outcome, reason)
+
+    def _note_end(self, page: Page, outcome: Outcome, reason: str) -> None:
+        is_found = outcome is Outcome.FAILED and self._sampling.failures
+        if is_found and page not in self._traces:
+            self._begin(page, SpanPlace(page.id, ""))
+        if trace := self._traces.get(page):
+            trace.outcome, trace.reason = outcome.value, reason
 
     def spilled(self, page: Page, end: Settle | Release) -> None:
         """End a page whose links Kafka has, or give it back."""
@@ -104,14 +136,15 @@ class TracedLeases(Leases):
     def _forget(self, held: PartitionLeases, token: str) -> None:
         page = held.pages.get(token)
         super()._forget(held, token)
-        if page and (trace := self._traces.pop(page, None)):
+        if page and (trace := self._traces.pop(page, None)) and not page.is_lent:
             for span in _spans(page, trace, self.clock()):
                 self._sender.add(span)
 
 
 def _spans(page: Page, trace: PageTrace, now: float) -> Iterator[Span]:
-    """Yield the span of a page, then those of its steps."""
+    """Yield the span of a page, then those of its steps, and of the time before."""
     trace_id, ended_at = trace.place.trace_id, trace.ended_at or now
+    yield from _wait(page, trace)
     yield Span(
         name="page",
         trace_id=trace_id,
@@ -134,12 +167,30 @@ def _spans(page: Page, trace: PageTrace, now: float) -> Iterator[Span]:
         )
 
 
+def _wait(page: Page, trace: PageTrace) -> Iterator[Span]:
+    """Yield the span of the time until a page was leased, if its entry stores when it came."""
+    lease, stored = page.lease, trace_in(page.lease.entry.trace)
+    if stored and not lease.entry.redirect_urls and lease.attempt == 1:
+        yield Span(
+            name="wait",
+            trace_id=trace.place.trace_id,
+            span_id=span_id_of(trace.span_id, "wait"),
+            parent_id=trace.place.span_id,
+            start_ns=stored.came_ms * 1_000_000,
+            end_ns=trace.ns(page.admitted_at),
+        )
+
+
 def _steps(
     page: Page, trace: PageTrace, ended_at: float, now: float
 ) -> Iterator[tuple[str, float, float]]:
     """Yield name, begin and end of the steps that a page has come to."""
-    if page.left_at:
-        yield "start", page.admitted_at, page.left_at
+    started_at, is_fetched = page.admitted_at, bool(page.left_at)
+    if trace.screen_at:
+        started_at, is_fetched = trace.screened_at or ended_at, is_fetched and trace.screened_at > 0
+        yield "robots", trace.screen_at, started_at
+    if is_fetched:
+        yield "start", started_at, page.left_at
         received_at = page.left_at + page.latency_ms / 1000 if page.received_at else ended_at
         yield "fetch", page.left_at, received_at
         if page.received_at and page.status:

@@ -16,7 +16,7 @@ from crawling.egress.signatures import Signatures
 from crawling.egress.tls import TlsChoice
 from crawling.lease.leases import Leases
 from crawling.lease.slots import SLOW_PER_SLOT
-from crawling.lease.traced import TracedLeases
+from crawling.lease.traced import Sampling, TracedLeases
 from crawling.links.blacklist import Blacklist
 from crawling.links.scope import RedirectRules
 from crawling.links.traps import Traps
@@ -35,6 +35,7 @@ from crawling.robots.elsewhere import Elsewhere
 from crawling.robots.rights_files import RightsFiles
 from crawling.robots.robots import Robots
 from crawling.robots.screen import Screening
+from crawling.robots.timed_screen import TracedScreening
 from crawling.runtime.clients import Clients
 from crawling.runtime.domain_budgets import DomainBudgets
 from crawling.runtime.lease_guard import LeaseGuard
@@ -130,11 +131,11 @@ def _robots(
     agent, leases = crawler.settings["USER_AGENT"] or "", outcomes.leases
     elsewhere = Elsewhere(clients, leases, tasks, fetch=way.fetch, agent=agent)
     how: Any = {"fetch": way.fetch, "noting": noting, "agent": agent}
-    robots = Robots(outcomes, tasks, elsewhere, **how)
-    if not (kinds := outcomes.settings.rights_files):
-        return robots, robots
-    files = RightsFiles(kinds, robots, elsewhere.book, leases=leases, tasks=tasks, **how)
-    return robots, files
+    screen: Screening
+    robots = screen = Robots(outcomes, tasks, elsewhere, **how)
+    if kinds := outcomes.settings.rights_files:
+        screen = RightsFiles(kinds, robots, elsewhere.book, leases=leases, tasks=tasks, **how)
+    return robots, TracedScreening(screen, leases) if isinstance(leases, TracedLeases) else screen
 
 
 def _guarded(
@@ -182,7 +183,8 @@ def _leases(
     if spans is None:
         leases, publisher = Leases(*slots, **how), Publisher(clients.sink, settings)
     else:
-        leases = traced = TracedLeases(*slots, sender=spans, share=settings.traces_share, **how)
+        sampling = Sampling(settings.traces_share, failures=settings.traces_failures)
+        leases = traced = TracedLeases(*slots, sender=spans, sampling=sampling, **how)
         publisher = TracedPublisher(clients.sink, settings, traced)
     leases.sites.site_of, leases.machines.groups_of = clients.site_of, clients.groups_of
     leases.timeout_s = settings.download_timeout

@@ -54,8 +54,8 @@ class PageOutcome:
     """Which stage has refused it."""
     quality: QualityCounts | None = None
     """Quality of its items, where they are counted."""
-    seconds: Sequence[float] = ()
-    """Seconds of the stages that have run, in their order."""
+    times: Sequence[float] = ()
+    """Times by the monotonic clock: before the first stage, and after each that has run."""
 
 
 class Chain:
@@ -81,24 +81,24 @@ class Chain:
         """Return the outcome of a page; MemoryError is the only error that is raised."""
         if self._validate is not None:
             self._validate.quality = QualityCounts()
-        seconds: list[float] = []
+        times: list[float] = []
         drafts: list[Draft] = []
         told: dict[str, Any] = {}
         try:
-            drafts = self._drafts(page_of(result), seconds)
+            drafts = self._drafts(page_of(result), times)
         except Filtered as error:
             told = {"filtered": str(error)}
         except PageRefused as error:
             told = {"reason": error.reason, "errors": error.errors, "stage": error.stage}
         if drafts and self._changes_rows:
             told = {"rows": [MadeRow(each.fields, each.number, each.errors) for each in drafts]}
-        return PageOutcome(**told, seconds=seconds, quality=self._quality(drafts))
+        return PageOutcome(**told, times=times, quality=self._quality(drafts))
 
-    def _drafts(self, page: Page, seconds: list[float]) -> list[Draft]:
-        """Return the drafts that the stages make of a page; append the seconds of each."""
+    def _drafts(self, page: Page, times: list[float]) -> list[Draft]:
+        """Return the drafts that the stages make of a page; append their times."""
         drafts = [Draft()]
+        times.append(time.monotonic())
         for label, step in zip(self._labels, self._steps, strict=True):
-            began = time.perf_counter()
             try:
                 drafts = step.run(page, drafts)
             except (Filtered, PageRefused, MemoryError):
@@ -106,7 +106,7 @@ class Chain:
             except (Exception, SystemExit) as error:
                 raise PageRefused(STAGE_FAILED, label, [f"{label}: {described(error)}"]) from error
             finally:
-                seconds.append(time.perf_counter() - began)
+                times.append(time.monotonic())
         return drafts
 
     def _quality(self, drafts: Sequence[Draft]) -> QualityCounts | None:

@@ -37,19 +37,17 @@ def outcome_bytes(outcome: PageOutcome) -> bytes:
     told = None if rows is None else [[row.fields, row.number, list(row.errors)] for row in rows]
     quality = outcome.quality.as_record() if outcome.quality else None
     rest = [outcome.filtered, outcome.reason, list(outcome.errors), outcome.stage]
-    made = packed([told, *rest, quality, list(outcome.seconds)])
+    made = packed([told, *rest, quality, list(outcome.times)])
     if len(made) <= MOST_ROW_BYTES:
         return made
     sentence = f"the rows have {len(made)} bytes: {MOST_ROW_BYTES} at most are stored"
-    refused = PageOutcome(
-        reason=TOO_LARGE, errors=[sentence], quality=None, seconds=outcome.seconds
-    )
+    refused = PageOutcome(reason=TOO_LARGE, errors=[sentence], quality=None, times=outcome.times)
     return outcome_bytes(refused)
 
 
 def outcome_of(made: bytes) -> PageOutcome:
     """Unpack an outcome; ValueError, TypeError, KeyError for anything else."""
-    rows, filtered, reason, errors, stage, quality, seconds = unpack(made)
+    rows, filtered, reason, errors, stage, quality, times = unpack(made)
     return PageOutcome(
         rows=None if rows is None else [MadeRow(*row) for row in rows],
         filtered=filtered,
@@ -57,5 +55,5 @@ def outcome_of(made: bytes) -> PageOutcome:
         errors=errors,
         stage=stage,
         quality=None if quality is None else QualityCounts.of_record(quality),
-        seconds=seconds,
+        times=times,
     )

@@ -51,6 +51,14 @@ _REFUSED = {
     "description": "Refused; docs/rest.md lists the statuses and codes.",
     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}},
 }
+_TRACEPARENT = {
+    "traceparent": {
+        "description": "The span of the page in the W3C form, if the cluster has traces, and the"
+        " page is sampled: by their share, or by the `traceparent` of the request.",
+        "schema": {"type": "string"},
+        "example": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    }
+}
 _KEYS = {
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -119,6 +127,12 @@ def also_lines(late: str) -> Responses:
     lines = {"application/x-ndjson": {"schema": {"type": "string"}}}
     told = {"description": "Successful Response", "content": {**_ENVELOPE, **lines}}
     return {200: told, **later(late)}
+
+
+def traced(responses: Responses) -> Responses:
+    """Return OpenAPI extras of a route whose answer with a page names the page's span."""
+    told = responses.get(200, {"description": "Successful Response", "content": _ENVELOPE})
+    return {**responses, 200: {**told, "headers": _TRACEPARENT}}
 
 
 def body(**examples: object) -> dict[str, Any]:

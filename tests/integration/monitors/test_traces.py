@@ -16,14 +16,26 @@ from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream_chaos.witness import Witness
 from support.monitors import MonitorCluster
-from support.rest import running_rest
+from support.rest import RestProcess, running_rest
 from support.tracing.collector import Collector, SeenSpan, collecting
 from support.waiting import WaitUntil
 
 THEIRS, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 UNSAMPLED = "5" * 32
-STEPS = ["start", "fetch", "parse", "publish", "settle"]
+TESTS = Path(__file__).parents[2]
+OBEYS = {"ROBOTSTXT_OBEY": "true"}
+LOOP = Answer(status=302, headers={"Location": "/loop"})
+STEPS = ["robots", "start", "fetch", "parse", "publish", "settle"]
+UNPRICED = b'<h1>Socks</h1><p class="price">none</p>'
 PHRASE = "squeamish-ossifrage"
+PIPELINES = """
+[pipeline.shop]
+workers = 1
+stage = [{{use = "page"}}, {{use = "python:support.pipelines.shop:product"}}]
+sink = {{kind = "files", path = "{place}", format = "jsonl", max_age = "1s"}}
+[pipeline.plain]
+sink = {{kind = "files", path = "{place}", format = "jsonl", max_age = "1s"}}
+"""
 
 
 async def open_throttle(cluster: MonitorCluster) -> None:
@@ -58,7 +70,8 @@ def is_whole(collector: Collector, trace_id: str, pages: int = 1) -> bool:
 
 def check_page(collector: Collector, span: SeenSpan) -> None:
     """The steps of a page are within its span, one after the other."""
-    steps = [s for s in collector.of(span.trace_id) if s.parent_id == span.span_id]
+    below = [s for s in collector.of(span.trace_id) if s.parent_id == span.span_id]
+    steps = [s for s in below if s.service == "crawler"]
     assert [s.name for s in sorted(steps, key=lambda s: (s.begin, s.end))] == STEPS
     for before, after in pairwise(steps):
         assert before.begin <= before.end <= after.end <= span.end
@@ -71,13 +84,16 @@ async def test_a_seed_continues_its_clients_trace_also_after_a_crash(
 ) -> None:
     """A sampled ``traceparent`` of a request, or of a record, leads to one trace a seed.
 
-    With a share of 0 no other page has a span or a header. The crawler dies when the first result
-    is published: its successor's spans are in the trace. Nothing secret is in any span.
+    With a share of 0 no other page has a span or a header, except one that fails, if failures are
+    sampled. The crawler dies when the first result is published: its successor's spans are in the
+    trace. Nothing secret is in any span.
     """
     await open_throttle(cluster)
     with collecting() as collector, serving({}) as site, ExitStack() as stack:
         on = {"CRAWLSTREAM_TRACES": collector.url, "CRAWLSTREAM_TRACES_SHARE": "0"}
+        on["CRAWLSTREAM_TRACES_FAILURES"] = "true"
         site.pages |= {"/": page("/found"), "/found": page(), "/plain": page(), "/off": page()}
+        site.pages |= {"/loop": LOOP, "/now": page()}
         stack.enter_context(cluster.kafka_monitor(**on))
         stack.enter_context(cluster.redis_monitor())
         service = stack.enter_context(running_rest(cluster, tmp_path, **on))
@@ -92,14 +108,21 @@ async def test_a_seed_continues_its_clients_trace_also_after_a_crash(
         site.pages[f"/?key={PHRASE}"] = page("/found")
         await service.post("/v2/crawls", seed, traceparent=f"00-{THEIRS}-{SPAN}-01")
         _feed_others(cluster, site)
-        with cluster.crawler("link", FAILPOINT="after_publish:kill", **on) as doomed:
+        with cluster.crawler("link", FAILPOINT="after_publish:kill", **OBEYS, **on) as doomed:
             assert doomed.wait() == -signal.SIGKILL
-        stack.enter_context(cluster.crawler("link", **on))
+        stack.enter_context(cluster.crawler("link", **OBEYS, **on))
         for crawl in ("theirs", "plain"):
             await witness.ended(crawl)
+        await _check_scrapes(service, site, collector, wait_until)
         await wait_until(lambda: is_whole(collector, THEIRS) and is_whole(collector, "6" * 32))
+        await wait_until(lambda: any(span.error for span in collector.spans))
 
-        assert {s.trace_id for s in collector.spans} == {THEIRS, "6" * 32}
+        (failed,) = [span for span in collector.spans if span.error]
+        assert failed.attributes["url.full"] == site.url("/loop")
+        assert failed.trace_id == failed.attributes["crawlstream.id"]
+        assert {s.service for s in collector.of(failed.trace_id)} == {"crawler"}
+        known = {THEIRS, "6" * 32, "7" * 32, failed.trace_id}
+        assert {s.trace_id for s in collector.spans} == known
         (intake,) = collector.of(THEIRS, "intake")
         assert (intake.service, intake.parent_id) == ("kafka-monitor", SPAN)
         pages = collector.of(THEIRS, "page")
@@ -120,6 +143,24 @@ async def test_a_seed_continues_its_clients_trace_also_after_a_crash(
         assert not any(others)
 
 
+async def _check_scrapes(
+    service: RestProcess, site: CrawlerSite, collector: Collector, wait_until: WaitUntil
+) -> None:
+    """The answer to a scrape names the span of its page, if the client traces its request."""
+    order = {"url": site.url("/now"), "formats": ["metadata"]}
+    plain = await service.post("/v2/scrape", order)
+    assert "traceparent" not in {**plain.headers}
+    theirs = await service.post("/v2/scrape", order, traceparent=f"00-{'7' * 32}-{SPAN}-01")
+    assert (plain.data["state"], theirs.data["state"]) == ("done", "done")
+    await wait_until(lambda: is_whole(collector, "7" * 32))
+    await wait_until(lambda: bool(collector.of("7" * 32, "wait")))
+    (whole,), (intake,) = collector.of("7" * 32, "page"), collector.of("7" * 32, "intake")
+    (wait,) = collector.of("7" * 32, "wait")
+    assert theirs.headers["traceparent"] == f"00-{'7' * 32}-{whole.span_id}-01"
+    assert {wait.parent_id, whole.parent_id} == {intake.span_id}
+    assert intake.begin <= wait.begin <= wait.end == whole.begin
+
+
 def _untraced(site: CrawlerSite) -> set[str]:
     return {site.url(path) for path in ("/found", "/plain", "/off")}
 
@@ -127,7 +168,12 @@ def _untraced(site: CrawlerSite) -> set[str]:
 def _feed_others(cluster: MonitorCluster, site: CrawlerSite) -> None:
     """Feed seeds as records: without a trace, with one that is not sampled, and a sampled one."""
     producer = KafkaProducer(bootstrap_servers=cluster.kafka_hosts)
-    traces = {"/plain": "", "/off": f"00-{UNSAMPLED}-{SPAN}-00", "/": f"00-{'6' * 32}-{SPAN}-01"}
+    traces = {
+        "/plain": "",
+        "/loop": "",
+        "/off": f"00-{UNSAMPLED}-{SPAN}-00",
+        "/": f"00-{'6' * 32}-{SPAN}-01",
+    }
     for path, trace in traces.items():
         seed = {"url": site.url(path), "appid": "traces", "crawlid": "plain"}
         headers = [("other", b"x"), ("traceparent", trace.encode())] if trace else []
@@ -137,28 +183,35 @@ def _feed_others(cluster: MonitorCluster, site: CrawlerSite) -> None:
 
 
 async def test_traces_of_sampled_pages_are_named_by_their_ids(
-    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
+    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil, tmp_path: Path
 ) -> None:
     """With a share of 1 each page has the trace of its ``id``, and its intake if it is a seed.
 
-    A page that fails says why. With a collector that is down, or without one, the pages are the
-    same, and a client's ``traceparent`` has no effect without one.
+    A page that fails says why, and one that pays for robots.txt is not fetched. The spans of
+    pipelines follow. With a collector that is down, or without one, the pages are the same, and a
+    client's ``traceparent`` has no effect without one.
     """
+    file = tmp_path / "pipelines.toml"
+    file.write_text(PIPELINES.format(place=tmp_path / "out"))
     await open_throttle(cluster)
     with serving({}) as site:
-        site.pages |= {"/": page("/found"), "/found": page()}
-        site.pages["/loop"] = Answer(status=302, headers={"Location": "/loop"})
+        site.pages |= {"/": page("/found"), "/found": Answer(UNPRICED), "/loop": LOOP}
         with collecting() as collector:
             on = {"CRAWLSTREAM_TRACES": collector.url, "CRAWLSTREAM_TRACES_SHARE": "1"}
-            ids = await _crawl(cluster, witness, site, "own", **on)
-            await wait_until(lambda: all(collector.of(each, "page") for each in ids.values()))
+            with cluster.pipelines(file, PYTHONPATH=cluster.python_path(TESTS), **on):
+                ids = await _crawl(cluster, witness, site, "own", **on)
+                await wait_until(
+                    lambda: all(len(collector.of(each, "write")) == 2 for each in ids.values())
+                )
             seed, found = ids["/"], ids["/found"]
             (intake,) = collector.of(seed, "intake")
-            (first,), (second,) = collector.of(seed, "page"), collector.of(found, "page")
+            pages = [_without_buyers(collector, each) for each in (seed, found)]
+            (first,), (second,) = pages
+            _check_pipelines(collector, first, second)
             assert (intake.parent_id, first.parent_id) == ("", intake.span_id)
             assert second.parent_id == ""
-            for each in (first, second):
-                check_page(collector, each)
+            check_page(collector, first)
+            check_page(collector, second)
             (failed,) = [s for s in collector.spans if s.name == "page" and s.error]
             assert failed.attributes["crawlstream.outcome"] == "failed"
             assert (failed.error, failed.attributes["url.full"]) == (
@@ -175,6 +228,37 @@ async def test_traces_of_sampled_pages_are_named_by_their_ids(
     assert shape["own"] == shape["down"] == shape["off"]
 
 
+def _without_buyers(collector: Collector, trace_id: str) -> list[SeenSpan]:
+    """Return the spans of a page's fetches; where it paid for robots.txt, it has no fetch."""
+    pages = collector.of(trace_id, "page")
+    released = [span for span in pages if span.attributes["crawlstream.outcome"] == "released"]
+    for span in released:
+        steps = {s.name for s in collector.of(trace_id) if s.parent_id == span.span_id}
+        assert steps == {"robots", "settle"}
+    return [span for span in pages if span not in released]
+
+
+def _check_pipelines(collector: Collector, *pages: SeenSpan) -> None:
+    """Each stage has a span, and the write in each pipeline, until the page is stored for good.
+
+    The stage that has failed says why, and the write of the page that is undelivered.
+    """
+    for one in pages:
+        below = [s for s in collector.of(one.trace_id) if s.service == "pipeline"]
+        assert {s.parent_id for s in below} == {one.span_id}
+        by_name = {(s.attributes["crawlstream.pipeline"], s.name): s for s in below}
+        stages = [by_name.pop(("shop", name)) for name in ("stage.page", "stage.product")]
+        assert set(by_name) == {("shop", "write"), ("plain", "write")}
+        chain = [*stages, by_name["shop", "write"]]
+        for before, after in pairwise(chain):
+            assert one.begin <= before.begin <= before.end <= after.begin <= after.end
+        assert by_name["plain", "write"].attributes["crawlstream.outcome"] == "delivered"
+        is_unpriced = one is pages[-1]
+        assert [s.error for s in chain] == ["", *["stage_failed" if is_unpriced else ""] * 2]
+        outcome = "undelivered" if is_unpriced else "filtered"
+        assert by_name["shop", "write"].attributes["crawlstream.outcome"] == outcome
+
+
 async def _crawl(
     cluster: MonitorCluster, witness: Witness, site: CrawlerSite, crawlid: str, **env: str
 ) -> dict[str, str]:
@@ -183,7 +267,7 @@ async def _crawl(
     with (
         cluster.kafka_monitor(**env),
         cluster.redis_monitor(),
-        cluster.crawler("link", **env),
+        cluster.crawler("link", **OBEYS, **env),
     ):
         for path in ("/", "/loop"):
             witness.feed({"url": site.url(path), **common})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,8 @@ from crawlstream_traces.context import (
     parent_in,
     place_of_page,
     shown_url,
+    stored_trace,
+    trace_in,
 )
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -39,7 +42,8 @@ def test_a_sampled_header_names_the_parent() -> None:
 def test_any_other_header_is_as_none(header: str) -> None:
     """Ignores a header that is not valid, or not sampled: the share decides."""
     assert parent_in(header) is None
-    entry = Entry(url="http://a.example/", origin="in-0-1", trace=header)
+    assert trace_in(stored_trace(header, 5)) is None
+    entry = Entry(url="http://a.example/", origin="in-0-1", trace=stored_trace(header, 5))
     assert place_of_page(PAGE, entry, 0) is None
     assert place_of_page(PAGE, entry, 1) == SpanPlace(PAGE, intake_id(PAGE, "in-0-1"))
 
@@ -54,10 +58,7 @@ def test_pages_are_placed_by_how_they_came() -> None:
     assert place_of_page(PAGE, found, 1) == SpanPlace(PAGE, "")
     theirs = SpanPlace(TRACE, intake_id(TRACE, "in-0-1"))
     for entry in (seed, moved):
-        traced = Entry(
-            url=entry.url, origin=entry.origin, redirect_urls=entry.redirect_urls, trace=HEADER
-        )
-        assert place_of_page(PAGE, traced, 0) == theirs
+        assert place_of_page(PAGE, replace(entry, trace=stored_trace(HEADER, 5)), 0) == theirs
 
 
 def test_a_share_of_the_ids_is_sampled() -> None:
@@ -72,10 +73,13 @@ def test_a_share_of_the_ids_is_sampled() -> None:
 
 
 def test_an_entry_keeps_its_trace() -> None:
-    """Stores the header with the data of a spider; an entry without one has the same bytes."""
+    """Stores it with the data of a spider; an entry without one has the same bytes."""
+    trace = stored_trace(HEADER, 5)
     for meta in ({}, {"mine": 1}):
-        entry = Entry(url="http://a.example/", meta=meta, trace=HEADER, moved_to="b.example")
+        entry = Entry(url="http://a.example/", meta=meta, trace=trace, moved_to="b.example")
         assert decode_entry(encode_entry(entry)) == entry
+    assert trace_in(trace) == (SpanPlace(TRACE, SPAN), 5)
+    assert trace_in(HEADER) is None
     plain = Entry(url="http://a.example/", origin="in-0-1")
     assert encode_entry(plain) == encode_seed(plain.url, "in-0-1")
     assert b"trace" not in encode_entry(plain)

@@ -182,7 +182,7 @@ class _Seeker:
             max_partition_fetch_bytes=_PARTITION_BYTES,
             metrics_enabled=False,
         )
-        read_quickly(self._consumer)
+        read_quickly(self._consumer, traces=self._kafka.reads_traces)
 
     def _span(self, wanted: WantedRecord) -> _Span:
         if wanted.offset is not None:

@@ -156,7 +156,8 @@ class Entry:
     """Host outside of ``allowed_domains`` to which the seed of the page has moved: links to it
     are allowed on this page and the pages below."""
     trace: str | None = None
-    """Header ``traceparent`` of a seed whose client samples it, kept on redirects; None: none."""
+    """Trace of a seed whose client samples it (``crawlstream_traces.context``), kept on redirects;
+    None: none."""
 
     @property
     def is_sitemap(self) -> bool:

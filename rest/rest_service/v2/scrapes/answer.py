@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -27,10 +27,12 @@ async def scraped(
     shape: PageShape,
     *,
     held: AsyncExitStack,
+    headers: MutableMapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the data of an answer; RequestRefused (503) if too many are made at the same time.
 
     ``held`` gets what the answer occupies: close it when the client has read the answer.
+    ``headers`` gets ``traceparent`` if the page is sampled.
     """
     told = {"id": reply.uuid, "state": "failed" if reply.reason else "done"}
     if reply.reason or reply.place is None:
@@ -42,6 +44,8 @@ async def scraped(
     read_ms = _ms_since(started)
     if record is None:
         return {**told, **_without_record(reply, reply.place)}
+    if headers is not None and record.traceparent:
+        headers["traceparent"] = record.traceparent.decode()
     page = await page_in(record)
     if page is None:
         return {**told, **_without_record(reply, reply.place, problem="unreadable")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from crawlstream.errors import CrawlstreamError, Unavailable
 from crawlstream_frontier.scrapes.scrape_names import may_come
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
-from rest_service.http.openapi import also_events, later
+from rest_service.http.openapi import also_events, later, traced
 from rest_service.http.parameters import StrictRoute
 from rest_service.http.streaming import EVENTS, HeldAnswer, event_of
 from rest_service.metrics import SCRAPE_SECONDS, SCRAPES, WAITING
@@ -35,10 +35,11 @@ Id = Annotated[
 Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait for the page.")]
 
 _LATE = "The page has not come yet."
-_LATER = later(_LATE)
+_LATER = traced(later(_LATE))
+_EVENTS_OR_LATER = traced(also_events(later_description=_LATE))
 
 
-@router.post("/scrape", summary="Scrape a URL", responses=also_events(later_description=_LATE))
+@router.post("/scrape", summary="Scrape a URL", responses=_EVENTS_OR_LATER)
 async def scrape(
     order: ScrapeOrder, request: Request, service: TheService, client: TheClient
 ) -> Response:
@@ -76,15 +77,16 @@ async def _answer_of(
         reply = await service.pages_replied.wait(flight.id, left_s)
     if reply is None:
         return _later(flight.id, flight)
+    headers: dict[str, str] = {}
     try:
-        data = await scraped(service, client, reply, order.shape, held=held)
+        data = await scraped(service, client, reply, order.shape, held=held, headers=headers)
     except (RequestRefused, Unavailable):
         # The page is there, and can be fetched by its id when there is time for it.
         return _later(flight.id, flight)
     timings = data.setdefault("timings_ms", {})
     timings |= {"door": door_ms, "total": _ms_since(started)}
     SCRAPE_SECONDS.observe(max(0, timings["total"] - (timings.get("site") or 0)) / 1000)
-    return _done(data, held.pop_all())
+    return _done(data, held.pop_all(), headers=headers)
 
 
 async def _stream(order: ScrapeOrder, service: Service, client: TheClient) -> Response:
@@ -123,7 +125,9 @@ async def page_of(
     if not client.may_see(reply.crawl.appid):
         raise _unknown()
     async with AsyncExitStack() as held:
-        return _done(await scraped(service, client, reply, shape, held=held), held.pop_all())
+        headers: dict[str, str] = {}
+        data = await scraped(service, client, reply, shape, held=held, headers=headers)
+        return _done(data, held.pop_all(), headers=headers)
 
 
 @router.delete("/scrape/{id}", summary="Give up a scrape")
@@ -166,10 +170,18 @@ def _later(id_: str, flight: Flight | None) -> Response:
     return answer
 
 
-def _done(data: dict[str, Any], held: AsyncExitStack, *, outcome: str = "") -> Response:
+def _done(
+    data: dict[str, Any],
+    held: AsyncExitStack,
+    *,
+    outcome: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> Response:
     """Answer with a page, which is ``held`` until its client has read it."""
     SCRAPES.labels(outcome or data["state"]).inc()
-    return HeldAnswer(success(data), held)
+    answer = HeldAnswer(success(data), held)
+    answer.headers.update(headers or {})
+    return answer
 
 
 @contextmanager

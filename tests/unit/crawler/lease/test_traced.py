@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from crawling.lease.traced import TracedLeases
+from crawling.lease.traced import Sampling, TracedLeases
 from crawling.page.page import Page
+from crawling.robots.timed_screen import TracedScreening
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.effects import Outcome
-from crawlstream_traces.context import Span, span_id_of
+from crawlstream_traces.context import Span, span_id_of, stored_trace
 from crawlstream_traces.sender import SpanSender
 from support.crawler.leases import lease
 
@@ -26,22 +29,37 @@ class _Nowhere:
 class Ground:
     """Leases with traces, by a clock that the test moves."""
 
-    def __init__(self, share: float = 1) -> None:
+    def __init__(self, share: float = 1, *, failures: bool = False) -> None:
         self.now = 100.0
         self.sender = SpanSender(_Nowhere())
         self.leases = TracedLeases(
-            4, lambda: None, lambda: self.now, sender=self.sender, share=share
+            *(4, lambda: None, lambda: self.now),
+            sender=self.sender,
+            sampling=Sampling(share, failures),
         )
         self.leases.note_answer(0, self.now, 1)
 
-    def admit(self) -> Page:
-        """Take on a page."""
+    def admit(self, trace: str | None = None, **about: Any) -> Page:
+        """Take on a page, which its client may trace."""
         one = lease(
-            entry=Entry(url="http://a.example/x?key=1", origin="in-0-1"),
+            entry=Entry(url="http://a.example/x?key=1", origin="in-0-1", trace=trace, **about),
             profile=Profile(cookie="session=1", headers={"Authorization": "key"}),
             issued_at=self.now,
         )
         return self.leases.admit(one)
+
+    def screen(self, page: Page, *, is_allowed: bool) -> None:
+        """Have robots.txt allow a page, or not, after 0.3 s."""
+        ground = self
+
+        class Slow:
+            def screen(self, pages: Iterable[Page], let_through: Callable[[Page], None]) -> None:
+                """Decide on the page."""
+                ground.now += 0.3
+                for each in pages if is_allowed else ():
+                    let_through(each)
+
+        TracedScreening(Slow(), self.leases).screen([page], lambda _: None)
 
     def fetch(self, page: Page) -> None:
         """Send its request after 0.1 s; the response takes 0.2 s."""
@@ -56,6 +74,7 @@ class Ground:
         """The frontier takes the ends a second later."""
         self.now += 1
         self.leases.reported(0, self.leases.of(0).take_report(), ())
+        self.leases.note_answer(0, self.now, 1)
 
     @property
     def spans(self) -> list[Span]:
@@ -139,4 +158,70 @@ def test_a_page_that_is_not_sampled_has_no_spans() -> None:
     ground.fetch(page)
     ground.leases.settle(page, Outcome.DONE, "2xx")
     ground.report()
+    assert ground.spans == []
+
+
+def test_the_time_for_robots_txt_is_a_span() -> None:
+    """``start`` follows it; a page that pays for robots.txt, or is forbidden, has no fetch."""
+    ground = Ground()
+    page = ground.admit()
+    ground.screen(page, is_allowed=True)
+    ground.fetch(page)
+    ground.leases.settle(page, Outcome.DONE, "2xx")
+    ground.report()
+    robots, start = ground.span("robots"), ground.span("start")
+    assert (robots.end_ns - robots.start_ns) // 1_000_000 in {299, 300}
+    assert robots.end_ns == start.start_ns
+    assert robots.parent_id == ground.span("page").span_id
+
+    ground = Ground()
+    buyer = ground.admit()
+    ground.screen(buyer, is_allowed=False)
+    ground.fetch(buyer)
+    ground.leases.release_buyer(buyer, 0)
+    ground.report()
+    assert [span.name for span in ground.spans] == ["page", "robots", "settle"]
+    assert ground.span("robots").end_ns == ground.span("settle").start_ns
+
+
+def test_the_wait_of_a_clients_seed_is_a_span() -> None:
+    """From its record to the lease of its first attempt; its redirects and links have none."""
+    parent = f"00-{'4' * 32}-{'7' * 16}-01"
+    came_ms = time.time_ns() // 1_000_000 - 5_000
+    ground = Ground(share=0)
+    page = ground.admit(stored_trace(parent, came_ms))
+    ground.leases.release(page)
+    ground.report()
+    wait, whole = ground.span("wait"), ground.span("page")
+    assert (wait.trace_id, wait.parent_id) == ("4" * 32, whole.parent_id)
+    assert (wait.start_ns, wait.end_ns) == (came_ms * 1_000_000, whole.start_ns)
+
+    ground = Ground()
+    for trace, redirects in ((stored_trace(parent, came_ms), ("http://a.example/",)), (None, ())):
+        ground.leases.release(ground.admit(trace, redirect_urls=redirects))
+        ground.report()
+    assert [span.name for span in ground.spans].count("page") == 2
+    assert not [span for span in ground.spans if span.name == "wait"]
+
+
+def test_a_page_that_fails_may_be_sampled_at_its_end() -> None:
+    """Only failures have spans then, each the first of the trace of its page."""
+    ground = Ground(share=0, failures=True)
+    for outcome in (Outcome.DONE, Outcome.FAILED):
+        page = ground.admit()
+        ground.fetch(page)
+        ground.leases.settle(page, outcome, "http_404")
+        ground.leases.settle(page, Outcome.FAILED, "twice")
+        ground.report()
+    assert [s.name for s in ground.spans] == ["page", "start", "fetch", "parse", "settle"]
+    whole = ground.span("page")
+    assert (whole.trace_id, whole.parent_id, whole.error) == (page.id, "", "http_404")
+
+
+def test_a_request_that_is_no_page_has_no_spans() -> None:
+    """A robots.txt of another site is fetched by a lease of its own, which ends without a page."""
+    ground = Ground()
+    lent = ground.admit()
+    lent.is_lent = True
+    ground.leases.lose(0, [lent.token])
     assert ground.spans == []

@@ -33,6 +33,8 @@ class ObservabilitySettings(Section):
     none. Needs the extra ``traces``."""
     traces_share: float = Field(0.01, validation_alias=new("TRACES_SHARE"), ge=0, le=1)
     """Share of the pages that are traced, unless the request of a seed decides it."""
+    traces_failures: bool = Field(default=False, validation_alias=new("TRACES_FAILURES"))
+    """Also trace each page that has failed, with the spans of its crawler."""
     start_timeout: float = Field(180, validation_alias=new("START_TIMEOUT"), gt=0)
     """Seconds that `up` waits while no part of the cluster comes to a new state."""
     home: str = Field(".crawlstream", validation_alias=new("HOME"))
