@@ -136,6 +136,15 @@ RENDER_REQUESTS = Counter(
     " said that it sends one (`unasked`).",
     ["verdict"],
 )
+REQUISITES = Counter(
+    "crawlstream_requisites",
+    "Number of requisites of archived pages: those that `came`; were `known`, for an earlier page"
+    " of the run had them; or were not requested: because the page had requested enough"
+    " (`capped`), because of `robots`, because the operator has `blocked` or paused the site,"
+    " because the site has `refused` one, because its robots.txt was not to be had"
+    " (`robots_unknown`), because the time was over (`late`); or `failed`.",
+    ["outcome"],
+)
 RENDER_MEMORY = Gauge(
     "crawlstream_render_memory_bytes", "Memory of the browser with all of its processes."
 )

@@ -23,6 +23,7 @@ from crawling.publish.completion import Completion
 from crawling.publish.deadlines import Deadlines
 from crawling.publish.publisher import Publisher
 from crawling.response.outcome import Outcomes
+from crawlstream.model.result import CrawlResult
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -52,6 +53,8 @@ class Parts:
     Scrapy's engine."""
     sitemaps_of: Callable[[str], Sequence[str] | None]
     """Sitemaps that robots.txt of a URL's origin names; None: it is not at hand."""
+    bring_requisites: Callable[[Page, CrawlResult], Awaitable[CrawlResult]]
+    """Publishes the requisites of a result before it, for crawls that archive them."""
     requests: Callable[[], AsyncIterator[Request]]
     """Requests for Scrapy, one for each page that takes its engine."""
 

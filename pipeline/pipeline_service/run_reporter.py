@@ -155,7 +155,9 @@ class RunReporter:
         self._next[record.partition] = record.offset + 1
 
     def _is_ours(self, ending: CrawlEvent) -> bool:
-        """Return whether the pipeline may have read pages of a run."""
+        """Return whether the pipeline may have read pages of a run; requisites are none."""
+        if self._pipeline.source == "requisites":
+            return False
         own = self._pipeline.source.removeprefix("crawled").removeprefix("_")
         return (not own or own == ending.crawl.appid) and self._pipeline.where.is_about(
             ending.crawl

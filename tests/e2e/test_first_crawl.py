@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import gzip
 import json
 import os
 import pty
@@ -17,6 +18,7 @@ from pathlib import Path
 from pyarrow import parquet
 from warcio.archiveiterator import ArchiveIterator
 
+from crawlstream_chaos.scripted_site import Answer, serving
 from crawlstream_chaos.witness import Witness
 from crawlstream_cli.local.ports import free_block
 from e2e.cluster import Cluster
@@ -169,6 +171,30 @@ async def test_a_crawl_can_be_left_and_followed_again(
     pages = [json.loads(line) for line in file.read_text().splitlines()]
     assert {page["url"]: page["status_code"] for page in pages} == truth.delivered
     assert len(pages) == len(truth.delivered)
+
+
+async def test_an_archive_has_the_images_of_its_pages(cluster: Cluster, tmp_path: Path) -> None:
+    """From another host and of styles, without being pages; ``--no-requisites`` leaves them out."""
+    markup = b"<link rel=stylesheet href=s.css><img srcset='//127.77.0.2:%d/1.png 2x'>"
+    pages = {
+        "/s.css": Answer(b"a{background:url(2.png)}", headers={"Content-Type": "text/css"}),
+        **{f"/{n}.png": Answer(b"\1PNG", headers={"Content-Type": "image/png"}) for n in (1, 2)},
+    }
+    kept = {}
+    with serving(pages) as site:
+        site.pages["/"] = Answer(markup % site.port)
+        url = site.url("/", "127.77.0.1")
+        for name in ("--requisites", "--no-requisites"):
+            file = tmp_path / f"{name}.wacz"
+            done = await cluster.run("crawl", url, name, "-o", str(file), "--json")
+            assert (done.status, json.loads(done.out)["pages"]) == (0, 1), done.err
+            with zipfile.ZipFile(file) as packed:
+                index = gzip.decompress(packed.read("indexes/index.cdx.gz")).splitlines()
+                assert len(packed.read("pages/pages.jsonl").splitlines()) == 2
+            kept[name] = sorted(json.loads(line.split(b" ", 2)[2])["url"] for line in index)
+        images = [site.url(path, "127.77.0.1") for path in ("/", "/2.png", "/s.css")]
+        assert kept["--requisites"] == [*images, site.url("/1.png", "127.77.0.2")]
+    assert kept["--no-requisites"] == [url]
 
 
 async def test_nobody_can_follow_what_is_not_known(cluster: Cluster) -> None:

@@ -359,6 +359,12 @@ FETCH_BUGS = {
         wrong="is_counted = settle.dropped or settle.answered\n",
         test="integration/frontier/runs/test_endings.py::pages_without_links",
     ),
+    "requisites go to other sites beyond their rules": Bug(
+        module="crawling.render.judge",
+        right="            self.elsewhere[site] += cost\n",
+        wrong="            self.elsewhere[site] += 0\n",
+        test="unit/crawler/render/test_judge.py::rules_of_all_sites",
+    ),
     "an answered client counts as waiting": Bug(
         module="crawlstream_frontier.worker.link_packer",
         right='counts += (f"a:{settle.answered}", -1)',

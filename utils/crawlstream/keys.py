@@ -23,11 +23,6 @@ from crawlstream.model.run_marks import PAUSE, RESUME, RUNNING, STOP, RunMark
 _TOPIC_SAFE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 
 
-def _has_topic(appid: str) -> bool:
-    """Return whether an application can have topics of its own; ``firehose`` names shared ones."""
-    return appid != "firehose" and _TOPIC_SAFE.match(appid) is not None
-
-
 @lru_cache(maxsize=4096)
 def encode_id(text: str) -> str:
     """Make any id safe in a key: separators and non-ASCII characters become ``%XX``."""
@@ -317,6 +312,11 @@ class Topics:
         return f"{self.prefix}.crawled_firehose"
 
     @property
+    def requisites(self) -> str:
+        """Requisites of archived pages: images, styles, scripts."""
+        return f"{self.prefix}.requisites"
+
+    @property
     def outbound(self) -> str:
         """All replies to action, stats and zookeeper requests."""
         return f"{self.prefix}.outbound_firehose"
@@ -384,17 +384,15 @@ class Topics:
         field = FrontierKeys.schedule_field(appid, name)
         return (f"{field}:fired" if is_fired else field).encode()
 
-    def crawled_for(self, appid: str) -> str | None:
-        """Results of one application; None if the id cannot be part of a topic name."""
-        return f"{self.prefix}.crawled_{appid}" if _has_topic(appid) else None
-
-    def outbound_for(self, appid: str) -> str | None:
-        """Replies to one application; None if the id cannot be part of a topic name."""
-        return f"{self.prefix}.outbound_{appid}" if _has_topic(appid) else None
+    @staticmethod
+    def for_app(firehose: str, appid: str) -> str | None:
+        """Return the topic of one application, by that of all; None if its id cannot name one."""
+        is_safe = appid != "firehose" and _TOPIC_SAFE.match(appid) is not None
+        return firehose.removesuffix("firehose") + appid if is_safe else None
 
     def all(self) -> tuple[str, ...]:
         """Return the topics that exist before the first record."""
         return (
             *(self.incoming, self.crawled, self.outbound, self.events, self.rejected),
-            *(self.runs, self.schedules, self.overflow, self.undelivered),
+            *(self.runs, self.schedules, self.overflow, self.undelivered, self.requisites),
         )

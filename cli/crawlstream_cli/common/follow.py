@@ -34,6 +34,8 @@ class CrawlProgress:
     results: int = 0
     repeats: int = 0
     """Results that came again under the same id (a process died in between)."""
+    requisites: int = 0
+    """Requisites of its pages, where these are asked for."""
     body_bytes: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
@@ -95,7 +97,9 @@ class Follower:
         requests: Sequence[Mapping[str, Any]],
         *,
         on_result: OnResult,
+        with_requisites: bool = False,
     ) -> None:
+        """``with_requisites``: ``on_result`` is also called with those of the pages."""
         self.progress = CrawlProgress()
         self._settings = settings
         self._crawl = crawl
@@ -105,16 +109,18 @@ class Follower:
         self._failed: set[str] = set()
         self._next: dict[str, dict[int, int]] = {}
         """Topic -> offset of the next record, by partition."""
+        self._further = (settings.topics.requisites,) if with_requisites else ()
         self._run: int | None = None
         """The run that is followed, where there may have been others."""
 
     async def run(self) -> CrawlProgress:
         """Return when the crawl has ended and all its results are here; or KafkaUnavailable."""
         topics = self._settings.topics
-        names = (topics.crawled, topics.events, topics.outbound)
-        crawled, events, outbound = await ends_of(self._settings, *names)
+        names = (topics.crawled, topics.events, *self._further)
+        outbound, *ends = await ends_of(self._settings, topics.outbound, *names)
         await send(self._settings, self._requests)
-        return await self._follow(crawled, events, self._refusals(topics.outbound, outbound))
+        starts = dict(zip(names, ends, strict=True))
+        return await self._follow(starts, self._refusals(topics.outbound, outbound))
 
     async def feed(self, *, patience_s: float) -> CrawlProgress:
         """Feed only; return when each seed is accepted or refused, or the time is over."""
@@ -131,26 +137,29 @@ class Follower:
         self._run, self.progress.accepted = run, True
         kafka, topics = kafka_of(self._settings), self._settings.topics
         await ends_of(self._settings, topics.crawled)
-        crawled, events = [
-            await offsets_since(kafka, topic, began_ms - _CLOCKS_DIFFER_MS)
-            for topic in (topics.crawled, topics.events)
-        ]
-        return await self._follow(crawled, events)
+        starts = {
+            topic: await offsets_since(kafka, topic, began_ms - _CLOCKS_DIFFER_MS)
+            for topic in (topics.crawled, topics.events, *self._further)
+        }
+        return await self._follow(starts)
 
     async def _follow(
-        self,
-        crawled: Mapping[int, int],
-        events: Mapping[int, int],
-        *more: Coroutine[Any, Any, None],
+        self, starts: Mapping[str, Mapping[int, int]], *more: Coroutine[Any, Any, None]
     ) -> CrawlProgress:
+        """``starts``: offsets to read from, by topic and partition."""
         topics = self._settings.topics
-        self._next = {topics.crawled: dict(crawled), topics.events: dict(events)}
-        work = (self._results(topics.crawled, crawled), self._events(topics.events, events), *more)
+        self._next = {topic: dict(offsets) for topic, offsets in starts.items()}
+        work = [self._results(topics.crawled, starts[topics.crawled])]
+        work += [self._events(topics.events, starts[topics.events]), *more]
+        work += [self._requisites(topic, follow=True) for topic in self._further]
         readers = [asyncio.create_task(one) for one in work]
         try:
             await self._until_ended(readers)
         finally:
             await end(readers)
+        # Kafka had the requisites of each page before its result.
+        for topic in self._further:
+            await self._requisites(topic, follow=False)
         return self.progress
 
     async def _until_ended(self, readers: Sequence[asyncio.Task[None]]) -> None:
@@ -207,6 +216,15 @@ class Follower:
         self.progress.body_bytes += result["body_size"]
         self.progress.last_url = result["url"]
         self._on_result(record.value or b"", result)
+
+    async def _requisites(self, topic: str, *, follow: bool) -> None:
+        async for record, value in self._own(topic, dict(self._next[topic]), follow=follow):
+            self._next[topic][record.partition] = record.offset + 1
+            key = record.key or str(value["id"]).encode()
+            if key not in self._seen:
+                self._seen.add(key)
+                self.progress.requisites += 1
+                self._on_result(record.value or b"", value)
 
     async def _events(self, topic: str, offsets: Mapping[int, int], *, follow: bool = True) -> None:
         async for record, event in self._own(topic, dict(offsets), follow=follow):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +21,7 @@ from crawlstream_cli.common.option_sets import has_options_of
 from crawlstream_cli.crawl.ending import Summary, exit_code, print_json, print_result
 from crawlstream_cli.crawl.interruption import until_signal
 from crawlstream_cli.crawl.recurring import Recurring, cron_of, definition_of, name_of
-from crawlstream_cli.crawl.request_options import RequestOptions, hosts_of, seed
+from crawlstream_cli.crawl.request_options import RequestOptions, for_output, hosts_of, seed
 from crawlstream_cli.crawl.results import check_output
 from crawlstream_cli.crawl.session import CrawlSession, find_crawl
 from crawlstream_cli.schedule import put, start
@@ -102,8 +101,7 @@ def crawl(
         summary = until_signal(session.attach(run))
     else:
         name = CrawlKey(spider, appid or APPID, uuid.uuid4().hex[:12])
-        if output is not None and output.name.lower().endswith((".warc.gz", ".wacz")):
-            wishes = replace(wishes, archive=True)
+        wishes = for_output(wishes, output)
         common = wishes.fields(urls or ())
         requests = [{**seed(name, url, number), **common} for number, url in enumerate(urls or ())]
         session = CrawlSession(settings, name, output=output, hosts=hosts_of(requests))

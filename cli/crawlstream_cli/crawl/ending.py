@@ -92,6 +92,7 @@ def print_json(summary: Summary) -> None:
         "ending": summary.ending,
         **({"by": summary.by} if summary.by else {}),
         "pages": progress.results,
+        **({"requisites": progress.requisites} if progress.requisites else {}),
         "bytes": progress.body_bytes,
         "seconds": round(summary.seconds, 3),
         "failed": dict(progress.failed),
@@ -156,6 +157,8 @@ def _last_line(summary: Summary) -> str:
     elif summary.by:
         ending += f" by {summary.by}"
     parts = [counted(progress.results, "page") + _statuses(progress)]
+    if progress.requisites:
+        parts.append(counted(progress.requisites, "requisite"))
     if failed := progress.failed.total():
         parts.append(f"{failed:,} failed ({by_reason(progress.failed)})")
     if summary.skipped:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -269,17 +270,17 @@ class RequestOptions:
         ),
     ] = False
 
+    requisites: Annotated[
+        bool | None,
+        typer.Option(
+            help="Request images and styles of pages for archives, too. [default: for -o x.wacz]",
+            show_default=False,
+        ),
+    ] = None
+
     def fields(self, seeds: Iterable[str]) -> dict[str, Any]:
         """Return the fields that all requests share; ConfigError if options are contradictory."""
-        if self.scope is Scope.PREFIX and self.allow_regex:
-            raise ConfigError(
-                "--scope prefix and --allow-regex exclude each other: write the prefix into the"
-                r" expression, such as ^https://example\.com/docs/.*\.html$"
-            )
-        if self.sitemaps and not self.depth:
-            raise ConfigError(
-                "--sitemaps needs --depth of at least 1: pages of sitemaps are below the seed"
-            )
+        _check(self)
         wished = {
             "max_pages": self.max_pages,
             "max_seconds": self.max_time,
@@ -293,7 +294,8 @@ class RequestOptions:
             "purse": self.purse,
             "max_price": self.max_price,
             "render": self.render,
-            "archive": self.archive,
+            "archive": self.archive or self.requisites,
+            "requisites": self.requisites,
             "allow_regex": self.allow_regex,
             "deny_regex": self.deny_regex,
             "priorities": [_preference(text) for text in self.prefer or ()],
@@ -310,6 +312,38 @@ class RequestOptions:
             **scope_fields(self.scope, seeds, self.allow_domain or ()),
         }
         return {"maxdepth": self.depth, **{name: value for name, value in wished.items() if value}}
+
+
+ARCHIVES = (".warc.gz", ".wacz")
+"""Names of files that hold responses as they were sent, and requisites."""
+
+
+def is_archive(output: Path | None) -> bool:
+    """Return whether a file of results is an archive."""
+    return output is not None and output.name.lower().endswith(ARCHIVES)
+
+
+def for_output(options: RequestOptions, output: Path | None) -> RequestOptions:
+    """Return the options of a crawl with what its file of results needs."""
+    if output is None or not is_archive(output):
+        return options
+    wanted = options.requisites
+    if wanted is None and output.name.lower().endswith(".wacz"):
+        wanted = True
+    return replace(options, archive=True, requisites=wanted)
+
+
+def _check(options: RequestOptions) -> None:
+    """ConfigError if options are contradictory."""
+    if options.scope is Scope.PREFIX and options.allow_regex:
+        raise ConfigError(
+            "--scope prefix and --allow-regex exclude each other: write the prefix into the"
+            r" expression, such as ^https://example\.com/docs/.*\.html$"
+        )
+    if options.sitemaps and not options.depth:
+        raise ConfigError(
+            "--sitemaps needs --depth of at least 1: pages of sitemaps are below the seed"
+        )
 
 
 def hosts_of(requests: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -31,6 +31,7 @@ from crawlstream_cli.common.user_agent import placeholder_warning
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl.ending import Summary
 from crawlstream_cli.crawl.line import living_line
+from crawlstream_cli.crawl.request_options import is_archive
 from crawlstream_cli.crawl.results import results_to
 from crawlstream_cli.crawl.watch import CrawlWatch, rule_lines
 from crawlstream_cli.crawls import read_crawls
@@ -137,7 +138,13 @@ class CrawlSession:
             robots="obey" if self._settings.robotstxt_obey else "ignore",
         )
         with results_to(self._output, console, source) as on_result:
-            follower = Follower(self._settings, self._crawl, requests, on_result=on_result)
+            follower = Follower(
+                self._settings,
+                self._crawl,
+                requests,
+                on_result=on_result,
+                with_requisites=is_archive(self._output),
+            )
             watch = CrawlWatch(
                 self._settings,
                 self._crawl,

@@ -264,7 +264,7 @@ class HttpClient:
         body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
         address = "" if is_proxied else transfer.curl.getinfo(pycurl.PRIMARY_IP)
         flags = ["dataloss"] if is_lossy else []
-        if ask.page.keeps_bytes and ROBOTS not in request.meta and not ask.page.is_lent:
+        if ask.page.keeps_bytes and ROBOTS not in request.meta:
             ask.page.as_sent = AsSent(b"".join(transfer.head), body)
         return response_of(request, transfer.head, body, address, flags=flags)
 

@@ -25,7 +25,6 @@ from crawling.page.rights import rights_of
 from crawling.page.scrapy_request import PAGE, page_of
 from crawling.parts import Parts
 from crawling.publish.deadlines import page_at_hand, publishing, restore_callback
-from crawling.publish.page_answers import PageAnswers
 from crawling.publish.publisher import Publisher
 from crawling.response.charset import with_charset
 from crawling.response.codings import (
@@ -208,12 +207,13 @@ class ResultPipeline:
     """Publishes results, and lets an item leave when Kafka has acknowledged it."""
 
     def __init__(
-        self, leases: Leases, publisher: Publisher, answers: PageAnswers, *, is_alone: bool
+        self, leases: Leases, publisher: Publisher, parts: Parts, *, is_alone: bool
     ) -> None:
         """``is_alone``: no pipeline of a user is there to take items of another kind."""
-        self._answers = answers
+        self._answers = parts.endings.answers
         self._leases = leases
         self._publisher = publisher
+        self._bring_requisites = parts.bring_requisites
         self._is_alone = is_alone
 
     @classmethod
@@ -222,7 +222,7 @@ class ResultPipeline:
         pipelines = crawler.settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
         enabled = sum(order is not None for order in pipelines.values())
         parts = Parts.of(crawler)
-        return cls(parts.leases, parts.publisher, parts.endings.answers, is_alone=enabled == 1)
+        return cls(parts.leases, parts.publisher, parts, is_alone=enabled == 1)
 
     async def process_item(self, item: Any) -> Any:
         """Publish one; GivenUp only where the worker is about to end."""
@@ -237,6 +237,8 @@ class ResultPipeline:
         if page is None or not page.is_open:
             raise DropItem("the lease of this page was revoked")
         with publishing(page):
+            if page.lease.profile.requisites:
+                item = await self._bring_requisites(page, item)
             if page.lease.profile.answer != ANSWER_ACCEPTED and page.is_asked_for:
                 await self._answers.publish(page, item)
             else:

@@ -67,7 +67,7 @@ def to_scrapy(page: Page, spider: Spider, errback: Callable[..., Any]) -> Reques
         callback=_callback(spider, entry.callback),
         errback=errback,
         method=entry.method,
-        headers=_octets_of(_headers(lease)),
+        headers=octets_in(headers_of(lease)),
         body=entry.body,
         meta={**_of_spider(entry.meta), **_meta(lease), PAGE: page},
         priority=lease.priority,
@@ -118,11 +118,11 @@ def _of_spider(meta: Mapping[str, object]) -> Mapping[str, object]:
 def agent_of(lease: Lease, default: str) -> str:
     """Return the user agent of a page's request, which also selects its group in robots.txt."""
     if lease.entry.headers or lease.profile.headers:
-        return _headers(lease).get("user-agent") or default
+        return headers_of(lease).get("user-agent") or default
     return lease.profile.useragent or default
 
 
-def _headers(lease: Lease) -> dict[str, str]:
+def headers_of(lease: Lease) -> dict[str, str]:
     """Return headers with names in lower case, so that each has one value: the last one."""
     entry, profile = lease.entry, lease.profile
     at_home = is_at_home(lease)
@@ -153,7 +153,7 @@ def carries_cookies(lease: Lease) -> bool:
     return bool(lease.profile.cookie or lease.profile.cookies) and is_at_home(lease)
 
 
-def _octets_of(headers: Mapping[str, str]) -> dict[str, bytes]:
+def octets_in(headers: Mapping[str, str]) -> dict[str, bytes]:
     """Return the headers as they are sent; cookies may have octets outside UTF-8."""
     return {name: value.encode("utf-8", "surrogateescape") for name, value in headers.items()}
 

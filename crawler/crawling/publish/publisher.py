@@ -80,6 +80,14 @@ class Publisher:
         """
         await self._publish(result, self._send)
 
+    async def requisite(self, result: CrawlResult) -> None:
+        """Publish a requisite of a page, in the same way, on the topic of requisites."""
+
+        async def send(records: Sequence[Out]) -> Sequence[int]:
+            return await self._send([replace(records[0], topic=self._topics.requisites)])
+
+        await self._publish(result, send)
+
     async def placed(self, result: CrawlResult) -> RecordPlace:
         """Publish a page in the same way; return where Kafka has its record for all clients."""
         return await self._publish(result, self._place)
@@ -141,7 +149,9 @@ class Publisher:
     def _records(self, result: CrawlResult, value: bytes) -> Sequence[Out]:
         key = result.id.encode()
         records = [Out(self._topics.crawled, value, key)]
-        if self._to_apps and (topic := self._topics.crawled_for(result.crawl.appid)):
+        if self._to_apps and (
+            topic := self._topics.for_app(self._topics.crawled, result.crawl.appid)
+        ):
             records.append(Out(topic, value, key, optional=True))
         return records
 

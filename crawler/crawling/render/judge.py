@@ -1,4 +1,4 @@
-"""The verdict on each further request of a rendered page, before the request leaves.
+"""The verdict on each further request of a page, before the request leaves.
 
 The limit is a number, not a rate: the rate limit counts the document, and each document may bring
 up to ``render`` further requests to its site (a field of the throttle rule). So a site's log shows
@@ -84,9 +84,13 @@ class Rests:
     def note_status(self, site: str, status: int) -> None:
         """Note the status of a site's answer."""
         if status in REFUSALS:
-            if len(self._until) >= _MOST_RESTS:
-                self._until.clear()
-            self._until[site] = self._clock() + _REST_S
+            self.note(site)
+
+    def note(self, site: str) -> None:
+        """Note that a site refuses further requests."""
+        if len(self._until) >= _MOST_RESTS:
+            self._until.clear()
+        self._until[site] = self._clock() + _REST_S
 
     def __contains__(self, site: str) -> bool:
         return self._until.get(site, 0.0) > self._clock()
@@ -149,7 +153,7 @@ class Judge:
     most: int
     """Limit of further requests to all sites together."""
     robots: Callable[[str], Awaitable[bool]]
-    """True if the robots.txt of the page's own origin allows a URL of that origin."""
+    """True if the robots.txt of its origin allows a URL; asked for the page's own origin."""
     rests: Rests
     may_send: Callable[[], bool]
     """True if this worker certainly still has the lease of the page."""
@@ -160,6 +164,11 @@ class Judge:
     """Number of requests that were refused."""
     credits: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Unused credits by host and port: for requests, with TLS for connections."""
+    is_strict: bool = False
+    """True if ``robots`` decides about all origins, and other sites are limited by their own rules:
+    no browser needs their files to show a text."""
+    elsewhere: Counter[str] = field(default_factory=Counter)
+    """Number of sent requests to each other site, if it is strict."""
 
     async def verdict(self, asked: FurtherRequest) -> Decision:
         """Return the verdict on a request; count it if it may leave."""
@@ -172,13 +181,13 @@ class Judge:
             origin = _origin_in(asked.url)
         except InvalidUrl:
             return Decision.TYPE
-        if verdict := self._why_not(asked.url):
+        if verdict := self.why_not(asked.url):
             return verdict
-        if origin == self.origin and not await self.robots(asked.url):
+        if (self.is_strict or origin == self.origin) and not await self.robots(asked.url):
             return Decision.ROBOTS
         # The browser sends a preflight before such a request and does not report it.
         cost = 1 if origin == self.origin or asked.is_simple else 2
-        verdict = self._count(cost, own=self.table.site_of(asked.url) == self.site)
+        verdict = self._count(cost, self.table.site_of(asked.url))
         if verdict is Decision.SENT:
             self.let_go(asked.url, cost)
         return verdict
@@ -199,21 +208,25 @@ class Judge:
         self.credits[place] -= 1
         return True
 
-    def _why_not(self, url: str) -> Decision | None:
+    def why_not(self, url: str) -> Decision | None:
         """Return the verdict that refuses all requests to the site of a URL, if there is one."""
         rule = self.table.rule_for(url)
         if self.table.block_of(url) or rule.is_paused or not rule.effective_hits:
             return Decision.BLOCKED
         return Decision.REFUSED if self.table.site_of(url) in self.rests else None
 
-    def _count(self, cost: int, *, own: bool) -> Decision:
-        most_own = self.table.rule_for(self.site).render
-        if self.sent + cost > self.most or (own and self.own + cost > most_own):
+    def _count(self, cost: int, site: str) -> Decision:
+        is_own = site == self.site
+        sent = self.own if is_own else self.elsewhere[site] if self.is_strict else None
+        if sent is not None and sent + cost > self.table.rule_for(site).render:
             return Decision.CAPPED
-        if not self.may_send():
+        if self.sent + cost > self.most or not self.may_send():
             return Decision.CAPPED
         self.sent += cost
-        self.own += cost if own else 0
+        if is_own:
+            self.own += cost
+        elif self.is_strict:
+            self.elsewhere[site] += cost
         return Decision.SENT
 
     def answered(self, url: str, status: int) -> bool:

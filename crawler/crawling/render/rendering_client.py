@@ -102,7 +102,8 @@ class RenderingClient:
 
     async def fetch(self, request: Request, page: Page) -> Response:
         """Send one request; GrantExpired, AddressRefused, or the error of the download."""
-        is_for_browser = request.method == "GET" and not page.lease.entry.is_sitemap
+        is_file = page.lease.entry.is_sitemap or page.is_lent
+        is_for_browser = request.method == "GET" and not is_file
         if ROBOTS in request.meta or request.body or not is_for_browser:
             return await self._plain.fetch(request, page)
         self._leases.set_out(page, request.url)

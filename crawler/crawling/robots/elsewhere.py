@@ -106,6 +106,10 @@ class Elsewhere:
         More than five redirects in a row lead to no file (RFC 9309).
         """
         hops, url = moved.target
+        return await self.file(page, url, hops)
+
+    async def file(self, page: Page, url: str, hops: int = 0) -> RobotsNote:
+        """Return the note of a file after some redirects, which no page pays for; see ``find``."""
         while True:
             file = file_of(url)
             (note,) = await self._book.read([file])

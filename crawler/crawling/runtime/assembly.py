@@ -30,12 +30,15 @@ from crawling.publish.link_sender import LinkSender, LinkTopic
 from crawling.publish.publisher import Publisher
 from crawling.publish.spill import Spiller
 from crawling.publish.traced import TracedPublisher
+from crawling.requisites.requisites import RequisiteParts, Requisites
 from crawling.response.outcome import Outcomes
 from crawling.robots.elsewhere import Elsewhere
+from crawling.robots.further import FurtherRobots
 from crawling.robots.rights_files import RightsFiles
 from crawling.robots.robots import Robots
 from crawling.robots.screen import Screening
 from crawling.robots.timed_screen import TracedScreening
+from crawling.robots.verdicts import Verdicts
 from crawling.runtime.clients import Clients
 from crawling.runtime.domain_budgets import DomainBudgets
 from crawling.runtime.lease_guard import LeaseGuard
@@ -44,6 +47,7 @@ from crawling.runtime.request_source import RequestSource
 from crawling.runtime.sessions import Sessions
 from crawling.runtime.spare_return import SpareReturn
 from crawling.runtime.way import Way
+from crawling.spiders.base import ClusterSpider
 from crawling.tls.targets import require
 from crawling.waste.watch import WasteWatch
 from crawlstream.boot.settings import Settings
@@ -87,7 +91,9 @@ def assemble(
     routes, rules = _routes(clients, settings, tally), _redirects(crawler, blacklist)
     outcomes = Outcomes(endings, leases, settings, count, payments=payments, redirects=rules)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting
-    robots, screen = _robots(crawler, clients, outcomes, way=way, noting=noting, tasks=tasks)
+    robots, screen, further = _robots(
+        crawler, clients, outcomes, way=way, noting=noting, tasks=tasks
+    )
     sessions = Sessions.of(
         clients,
         leases,
@@ -95,6 +101,9 @@ def assemble(
         endings.deadlines,
         meter=meter,
         may_lease=lambda: not publisher.waits_for and way.has_room,
+    )
+    requisites = _requisites(
+        crawler, clients, outcomes, publisher, further=further, way=way, noting=noting
     )
     ending = _Ending(sessions, publisher)
     source = RequestSource(crawler, sessions.ready, outcomes, way=way, on_end=ending.begin)
@@ -113,6 +122,7 @@ def assemble(
         renders=settings.render,
         fetch_by_proxy=way.fetch_by_proxy,
         sitemaps_of=robots.sitemaps_of,
+        bring_requisites=requisites.bring,
         requests=source.requests,
     )
     return Assembly(parts, sessions, way, robots, ending.begin, spans)
@@ -126,8 +136,11 @@ def _robots(
     way: Way,
     noting: Callable[[Page], AbstractContextManager[None]],
     tasks: Tasks,
-) -> tuple[Robots, Screening]:
-    """Return the judge by robots.txt, and what screens pages: that, or the files of rights too."""
+) -> tuple[Robots, Screening, FurtherRobots]:
+    """Return the judge of pages by robots.txt, what screens them, and that of further requests.
+
+    Where files of rights are read, these screen pages, too.
+    """
     agent, leases = crawler.settings["USER_AGENT"] or "", outcomes.leases
     elsewhere = Elsewhere(clients, leases, tasks, fetch=way.fetch, agent=agent)
     how: Any = {"fetch": way.fetch, "noting": noting, "agent": agent}
@@ -135,7 +148,38 @@ def _robots(
     robots = screen = Robots(outcomes, tasks, elsewhere, **how)
     if kinds := outcomes.settings.rights_files:
         screen = RightsFiles(kinds, robots, elsewhere.book, leases=leases, tasks=tasks, **how)
-    return robots, TracedScreening(screen, leases) if isinstance(leases, TracedLeases) else screen
+    if isinstance(leases, TracedLeases):
+        screen = TracedScreening(screen, leases)
+    return robots, screen, FurtherRobots(robots, elsewhere, Verdicts(outcomes, agent))
+
+
+def _requisites(
+    crawler: Crawler,
+    clients: Clients,
+    outcomes: Outcomes,
+    publisher: Publisher,
+    *,
+    further: FurtherRobots,
+    way: Way,
+    noting: Callable[[Page], AbstractContextManager[None]],
+) -> Requisites:
+    def spider() -> ClusterSpider:
+        assert isinstance(crawler.spider, ClusterSpider), "it is open"
+        return crawler.spider
+
+    return Requisites(
+        RequisiteParts(
+            leases=outcomes.leases,
+            robots=further,
+            publisher=publisher,
+            table=clients.rules.table,
+            fetch=way.fetch_by_proxy,
+            noting=noting,
+            spider=spider,
+            settings=outcomes.settings,
+            agent=crawler.settings["USER_AGENT"] or "",
+        )
+    )
 
 
 def _guarded(

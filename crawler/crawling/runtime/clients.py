@@ -120,7 +120,8 @@ class Clients:
         """Wait until Kafka takes records; ConfigError if it refuses the client or a right."""
         topics = settings.topics
         further = [topics.links] if len(self.frontiers) > 1 else []
-        written = [topics.crawled, topics.events, topics.outbound, topics.overflow]
+        written = [topics.crawled, topics.events, topics.outbound]
+        written += [topics.overflow, topics.requisites]
         rights = Rights(writes=[*written, *further])
         await until_ready("kafka", partial(check_rights, self.kafka, rights))
         await self.sink.start()

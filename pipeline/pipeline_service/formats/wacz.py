@@ -68,8 +68,10 @@ class Wacz:
             self._warc_file.close()
             self._begin_warc()
         self._warc.write(value, page)
-        self._first = self._first or page
         self._latest = max(self._latest, page.timestamp)
+        if page.is_requisite:
+            return
+        self._first = self._first or page
         if page.status_code // 100 == 2 and is_html(page.mime, page.encoding, page.body):
             self._pages.write(jsontext.dumps(_listed(page)) + b"\n")
 

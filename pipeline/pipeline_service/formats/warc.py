@@ -45,6 +45,7 @@ _NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 _PLACE = ("id", "appid", "crawlid", "spiderid", "run", "depth", "seed_url", "parent_url")
 _ROUTE = ("redirect_urls", "attempt", "latency_ms", "uuid", "recovered", "attrs", "links", "digest")
 _METADATA = dict.fromkeys(name for name in (*_PLACE, *_ROUTE, *OCCASIONAL) if name != "method")
+_OF_ARCHIVES = ("kind", "requisites")
 _HEX_ID = re.compile(r"[0-9a-f]{32}\Z")
 
 
@@ -90,6 +91,7 @@ class Warc:
         self._write_request(page, {**beside, "WARC-Record-ID": _urn(uuid5(name, "request"))})
         place["Content-Type"] = "application/json"
         known = {field: getattr(page, field) for field in _METADATA}
+        known |= {name: page.extra[name] for name in _OF_ARCHIVES if name in page.extra}
         known["links"] = [{"url": url, "text": text} for url, text in page.links]
         self._add("metadata", page, place, jsontext.dumps(known))
 

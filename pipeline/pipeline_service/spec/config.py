@@ -326,8 +326,8 @@ def _check_stages(pipeline: Pipeline, where: str) -> None:
 
 
 def _source(value: Any, where: str) -> str:
-    if not re.fullmatch(r"crawled(_[A-Za-z0-9._-]{1,200})?", _text(value, where)):
-        raise ConfigError(f'{where}: expected "crawled", or "crawled_" and an appid')
+    if not re.fullmatch(r"requisites|crawled(_[A-Za-z0-9._-]{1,200})?", _text(value, where)):
+        raise ConfigError(f'{where}: expected "crawled", "crawled_" and an appid, or "requisites"')
     return str(value)
 
 

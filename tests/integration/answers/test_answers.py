@@ -70,7 +70,7 @@ async def test_the_end_of_the_redirects_answers(cluster: CrawlerCluster, site: C
     (reply,) = replies(cluster)
     assert (reply["url"], reply["status_code"]) == (site.url("/gone"), 404)
     assert key_at(cluster, reply) == reply["id"]
-    own = cluster.topics.outbound_for(crawl.appid)
+    own = cluster.topics.for_app(cluster.topics.outbound, crawl.appid)
     assert own is not None
     assert cluster.records(own) == [reply]
 

@@ -95,7 +95,7 @@ async def test_results_go_to_an_applications_own_topic_too(
     with cluster.worker(KAFKA_APPID_TOPICS="true", CRAWLSTREAM_INCOMING_PARTITIONS="1"):
         crawl = await cluster.feed(site.url("/"), maxdepth=3)
         state = await cluster.end_of(crawl, timeout_s=90)
-    topic = cluster.topics.crawled_for(crawl.appid)
+    topic = cluster.topics.for_app(cluster.topics.crawled, crawl.appid)
     assert topic is not None
     own = {result["id"]: result for result in cluster.records(topic)}
     assert len(own) == state.done

@@ -322,7 +322,7 @@ async def test_replies_go_to_an_applications_own_topic_too(
 ) -> None:
     """With KAFKA_APPID_TOPICS there is ``<prefix>.outbound_<appid>``, made like all the others."""
     reply = await witness.answered(witness.feed_request(**action("info", crawlid="nothing")))
-    topic = cluster.topics.outbound_for(APP)
+    topic = cluster.topics.for_app(cluster.topics.outbound, APP)
     assert topic is not None
     own = await wait_until(lambda: cluster.read_all(topic))
     assert reply in [json.loads(value) for value in own]
@@ -336,7 +336,7 @@ async def test_refusals_go_to_an_applications_own_topic_too(
     app = "refused"
     bad = {**seed("c"), "appid": app, "url": "ftp://a.example/"}
     refused = await witness.answered(witness.feed_request(**bad))
-    topic = cluster.topics.outbound_for(app)
+    topic = cluster.topics.for_app(cluster.topics.outbound, app)
     assert topic is not None
     own = await wait_until(lambda: cluster.read_all(topic))
     assert [json.loads(value) for value in own] == [refused]

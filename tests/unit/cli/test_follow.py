@@ -49,7 +49,7 @@ class Topics:
             await asyncio.sleep(0)
 
 
-async def followed(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> Follower:
+async def followed(topics: Topics, monkeypatch: pytest.MonkeyPatch, **how: Any) -> Follower:
     """A crawl that is followed to its end."""
 
     async def ends(_settings: object, *names: str) -> list[Mapping[int, int]]:
@@ -61,7 +61,7 @@ async def followed(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> Follower:
     monkeypatch.setattr(follow, "read_topic", topics.read)
     monkeypatch.setattr(follow, "ends_of", ends)
     monkeypatch.setattr(follow, "send", send)
-    follower = Follower(load_settings(), CRAWL, [{}], on_result=lambda *_: None)
+    follower = Follower(load_settings(), CRAWL, [{}], **{"on_result": lambda *_: None, **how})
     async with asyncio.timeout(5):
         await follower.run()
     return follower
@@ -75,6 +75,20 @@ async def test_an_ending_is_waited_out_to_the_last_result(monkeypatch: pytest.Mo
         topics.add("crawled_firehose", id=name, url=f"http://{name}/", status_code=200, body_size=1)
     progress = (await followed(topics, monkeypatch)).progress
     assert (progress.results, progress.silent) == (2, 0)
+
+
+async def test_archives_have_each_requisite_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requisites do not count as pages; those that are read after the ending are not lost."""
+    topics, got = Topics(), []
+    topics.values["requisites"] = []
+    topics.add("events", event="crawl_finished", counters={"done": 1, "failed": 0})
+    topics.add("crawled_firehose", id="a", url="http://a/", status_code=200, body_size=1)
+    for name in ("r", "s", "r"):
+        topics.add("requisites", id=name, kind="requisite")
+    how = {"on_result": lambda _, value: got.append(value["id"]), "with_requisites": True}
+    progress = (await followed(topics, monkeypatch, **how)).progress
+    assert (progress.results, progress.requisites, sorted(got)) == (1, 2, ["a", "r", "s"])
+    assert (await followed(topics, monkeypatch)).progress.requisites == 0
 
 
 async def test_an_ending_is_waited_out_to_the_last_failure(monkeypatch: pytest.MonkeyPatch) -> None:

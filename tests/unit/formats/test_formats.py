@@ -310,9 +310,10 @@ def test_a_wacz_has_an_index_of_its_warc_and_a_list_of_its_pages(
     monkeypatch.setattr("pipeline_service.formats.wacz._LARGEST_WARC", 100_000)
     monkeypatch.setattr("pipeline_service.formats.cdxj._IN_MEMORY", 1000)
     path = tmp_path / "site.wacz"
+    image = record(500, response_url="http://127.0.0.7/s.svg", kind="requisite")
     values = [record(n, response_url=f"http://127.0.0.7/{n * 7 % 400}") for n in range(400)]
     with whole_file(path, "wacz", CRAWL) as writer:
-        for value in [*RECORDS, *values]:
+        for value in [image, *RECORDS, *values]:
             writer.write(value, decode(value))
     assert list(tmp_path.iterdir()) == [path]
     with zipfile.ZipFile(path) as archive:
@@ -346,6 +347,8 @@ def test_a_wacz_has_an_index_of_its_warc_and_a_list_of_its_pages(
         assert found.rec_headers.get_header("WARC-Payload-Digest") == told["digest"]
         assert (key, at) == (surt(told["url"]).encode(), b"20261121085234")
     about, *pages = map(orjson.loads, parts["pages/pages.jsonl"].splitlines())
+    assert package["mainPageUrl"] == decode(RECORDS[0]).seed_url
+    assert b"7/s.svg" in b"".join(lines)
     assert about["format"] == "json-pages-1.0"
     assert len(pages) == len([page for page in map(decode, [*RECORDS, *values]) if shown(page)])
     assert pages[-1]["text"] == 'é / "q"'

@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_meant_is_refused(text: str, sentence: str) -> Non
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ('source = "incoming"', 'source: expected "crawled", or "crawled_" and an appid'),
+        ('source = "incoming"', 'source: expected "crawled", "crawled_" and an appid, or "req'),
         ('start = "yesterday"', 'start: expected "earliest", "latest" or a time'),
         ("start = 2026-11-01", 'start: expected "earliest", "latest" or a time'),
         ("edition = 0", "edition: expected an integer from 1"),

@@ -98,6 +98,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "purpose": "train-ai",
         "redirects": "any",
         "archive": True,
+        "requisites": True,
         "render": {"wait_for": "#a"},
         "uuid": "u-1",
         "answer": "accepted",
@@ -139,7 +140,7 @@ def test_a_seed_without_budgets_says_nothing_of_them() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 38
+    assert len(nulls) == 39
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     zeros = dict.fromkeys(("domain_max_pages", "domain_max_bytes", "max_pages"), 0)
     assert decode(raw(CRAWL, **zeros)) == decode(raw(CRAWL))
@@ -237,6 +238,8 @@ REFUSED = [
     (CRAWL, {"tls": ["legacy"]}),
     (CRAWL, {"tls": "legacy", "render": True}),
     (CRAWL, {"max_price": "USD 0.01"}),
+    (CRAWL, {"requisites": True}),
+    (CRAWL, {"requisites": True, "archive": False}),
     (CRAWL, {"redirects": "none"}),
     (CRAWL, {"directives": "always"}),
     (CRAWL, {"guard": "eager"}),

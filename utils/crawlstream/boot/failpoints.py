@@ -28,6 +28,9 @@ PAID_STEPS = ("after_reserve", "before_settlement")
 ANSWERED_STEPS = ("before_reply",)
 """Steps of a page whose client waits for it: Kafka has its result, but not yet the reply."""
 
+REQUISITE_STEPS = ("after_requisite",)
+"""Steps of a page whose requisites are archived: Kafka has one of them."""
+
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 _step, _action, _left = "", "", 1

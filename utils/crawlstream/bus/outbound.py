@@ -22,7 +22,7 @@ class Outbound:
     def reply(self, appid: str, body: bytes) -> Sequence[Out]:
         """Return the records that carry one reply."""
         firehose = Out(self.topics.outbound, body)
-        own = self.topics.outbound_for(appid) if self.per_app else None
+        own = self.topics.for_app(self.topics.outbound, appid) if self.per_app else None
         return [firehose] if own is None else [firehose, Out(own, body, optional=True)]
 
     async def send(self, records: Sequence[Out]) -> None:

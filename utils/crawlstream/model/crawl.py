@@ -80,6 +80,8 @@ class Inherited:
     """Options for a browser, as of ``model.egress.render``; None: no browser is needed."""
     archive: bool | None = None
     """True if results also hold each response as it was sent (``model.result.AsSent``)."""
+    requisites: bool | None = None
+    """True if images, styles and scripts of its pages are requested, for archives."""
     redirects: str = "seeds"
     """Redirects out of the scope that are followed: a value of ``model.scope.Redirects``."""
     purse: str | None = None

@@ -140,6 +140,13 @@ class CrawlResult(PageFields):
     """Digest of a body that was not kept; None: that of ``body``."""
     as_sent: AsSent | None = None
     """The response as its site sent it, if the crawl keeps it (``archive``)."""
+    kind: str | None = None
+    """``REQUISITE``; None: it is a page."""
+    requisites: Mapping[str, object] | None = None
+    """Account of the requisites of the page: see ``docs/wire.md``; None: its crawl has none."""
+
+
+REQUISITE = "requisite"
 
 
 def digest_of(body: bytes) -> str:

@@ -86,7 +86,8 @@ class ThrottleRule:
     render: Annotated[
         int,
         RuleField(
-            "Maximum number of further requests to the site of a page that a browser renders.",
+            "Maximum number of further requests to the site of a page that a browser renders, or of"
+            " which images and styles are archived; these also from pages of other sites.",
             most=1_000,
             is_late=True,
         ),

@@ -93,6 +93,8 @@ def _lacking(values: Mapping[str, Any]) -> Iterator[str]:
         yield "$.drop: `reserved` needs `purpose`: pages are reserved for a purpose"
     if values.get("sitemaps") and not values.get("maxdepth"):
         yield "$.sitemaps: needs a `maxdepth` of at least 1: pages of sitemaps are below the seed"
+    if values.get("requisites") and not values.get("archive"):
+        yield "$.requisites: needs `archive`: requisites are for archives of exact responses"
     if values.get("answer", ANSWER_ACCEPTED) == ANSWER_PAGE:
         if not values.get("uuid"):
             yield "$.answer: `page` needs `uuid`: the reply has it"

@@ -85,6 +85,8 @@ def _place(result: CrawlResult) -> dict[str, Any]:
         "tls_profile": result.tls_profile,
         "render": result.render,
         "guard": result.guard,
+        "kind": result.kind,
+        "requisites": result.requisites,
     }
     return record | {
         name: value for name, value in occasional.items() if value and value != OCCASIONAL.get(name)

@@ -104,6 +104,15 @@ async def test_own_requests_end_at_the_rule_and_all_at_the_setting() -> None:
     assert (one.sent, one.own) == (5, 3)
 
 
+async def test_requisites_obey_the_rules_of_all_sites() -> None:
+    """Another site has a limit of its own, and a robots.txt."""
+    one = judge(is_strict=True, most=9)
+    hosts = ["b.com/", "b.com/no", "www.b.com/", "b.com/", "b.com/", "a.com/", "c.com/"]
+    said = [await one.verdict(FurtherRequest(f"http://{host}", "Script")) for host in hosts]
+    sent = Decision.SENT
+    assert said == [sent, Decision.ROBOTS, sent, sent, Decision.CAPPED, sent, sent]
+
+
 async def test_what_a_browser_asks_leave_for_costs_two() -> None:
     """A request to another origin with a header or method that is not simple."""
     one = judge()

@@ -32,10 +32,15 @@ class RenderSettings(Section):
     render_timeout: float = Field(30, validation_alias=new("RENDER_TIMEOUT"), gt=0, le=240)
     """Seconds after which a page is taken as it is, complete or not."""
     render_requests: int = Field(60, validation_alias=new("RENDER_REQUESTS"), ge=0, le=1000)
-    """Maximum number of further requests of a rendered page, to all sites together. Its own site
-    gets at most as many as its rate-limit rule allows (`render`)."""
+    """Maximum number of further requests of a rendered page, or for requisites of an archived one,
+    to all sites together. Its own site gets at most as many as its rate-limit rule allows
+    (`render`)."""
     render_bytes: int = Field(32 * 1024 * 1024, validation_alias=new("RENDER_BYTES"), ge=64 * 1024)
-    """Maximum size of all that a rendered page loads, in bytes; its requests fail beyond it."""
+    """Maximum size of all that a rendered page loads, in bytes, or of the requisites of an archived
+    one; its requests fail beyond it."""
+    requisites_timeout: float = Field(20, validation_alias=new("REQUISITES_TIMEOUT"), gt=0, le=120)
+    """Seconds for the requisites of a page of a crawl with `"requisites"`; its result waits for
+    them so long, and names those that have not come."""
     render_types: _Types = Field(USUAL_TYPES, validation_alias=new("RENDER_TYPES"))
     """Resource types that rendered pages may load, comma-separated: `document` (of a frame),
     `script`, `stylesheet`, `fetch` (also XMLHttpRequest), `image`, `media`, `font`."""

@@ -1,0 +1,269 @@
+"""Requests the requisites of one page, within its bounds of number, bytes and time.
+
+Styles are requested first, since they name further requisites. Requisites of other origins wait for
+their robots.txt, which another request of their site pays for (:mod:`crawling.robots.elsewhere`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import structlog
+from scrapy.http import Response
+
+from crawling.failures import reason_of
+from crawling.lease.expired import GrantExpired
+from crawling.metrics import REQUISITES
+from crawling.page.page import Page
+from crawling.publish.publisher import GivenUp
+from crawling.render.judge import Decision, FurtherRequest, Judge
+from crawling.requisites.found import STYLESHEET, TYPES, Requisite, requisites_of_styles
+from crawling.requisites.known import KnownRequisites, Place
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.statuses import RETRIED
+from crawlstream.model.url import origin_of
+from crawlstream.model.web.address import MAX_URL_LENGTH, resolved, without_fragment
+
+AT_ONCE: Final = 4
+"""Requests of a page that are in flight at once: fewer than a browser opens to one host."""
+_MOST_HOPS = 5
+_MOST_NAMED = 20
+"""Requisites that a result names as missing; further ones are counted."""
+_SILENT = frozenset({"connection_lost", "dns", "refused", "timeout", "tls", "unreachable"})
+"""Reasons after which another site is left alone for a minute, as after a refusal."""
+
+LATE, UNKNOWN_ROBOTS = "late", "robots_unknown"
+"""Reasons of requisites whose time, or that of the robots.txt of their origin, was over."""
+_FOR_ANOTHER_PAGE = frozenset({Decision.CAPPED.value, LATE, UNKNOWN_ROBOTS})
+"""Reasons for which the next page of the run requests what styles need: it does not read them."""
+_REASONS = frozenset({*map(str, Decision), LATE, UNKNOWN_ROBOTS})
+
+log = structlog.get_logger()
+
+
+class RobotsOfOrigins(Protocol):
+    """Rules of all origins; see :mod:`crawling.robots.further`."""
+
+    async def learn(self, page: Page, url: str) -> bool:
+        """Return whether the rules for a URL can be had; it may take as long as it is awaited."""
+        ...
+
+    def knows(self, page: Page, url: str) -> bool:
+        """Return whether the rules for a URL are known."""
+        ...
+
+
+class Fetch(Protocol):
+    """Requests a requisite and publishes it."""
+
+    async def __call__(self, page: Page, url: str, *, most_bytes: int, until: float) -> Response:
+        """Return the response, unpacked and published; raise as a download does, or GivenUp.
+
+        ``until``: when it is too late, by the monotonic clock.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Wanted:
+    rank: int
+    number: int
+    url: str
+    is_named: bool
+    """True if the page itself names it: its rules are read if it is a stylesheet."""
+    hops: int = 0
+    is_left: bool = False
+    """True if styles of an earlier page name it, which had no room for it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Loading:
+    """The requisites of one page on their way."""
+
+    page: Page
+    judge: Judge
+    robots: RobotsOfOrigins
+    known: KnownRequisites
+    fetch: Fetch
+    reading: Callable[[Callable[[], list[Requisite]]], list[Requisite]]
+    """Calls a function that may be expensive for the sake of a stranger's markup."""
+    most_bytes: int
+    timeout_s: float
+    _until: float = 0.0
+    _bytes: int = 0
+    _came: int = 0
+    _repeats: int = 0
+    _number: int = 0
+    _wanted: list[_Wanted] = field(default_factory=list)
+    _seen: set[str] = field(default_factory=set)
+    _by_origin: defaultdict[str, list[_Wanted]] = field(default_factory=lambda: defaultdict(list))
+    """Requisites that wait for the robots.txt of their origin."""
+    _answered: set[str] = field(default_factory=set)
+    """Sites that have answered."""
+    _unknown: set[str] = field(default_factory=set)
+    """Origins whose robots.txt was not to be had in time."""
+    _missing: dict[str, str] = field(default_factory=dict)
+    """Reason by URL of those that did not come."""
+
+    async def run(self, found: Iterable[Requisite]) -> dict[str, object]:
+        """Load all; return the account of them, as the result of the page has it. GivenUp."""
+        began = time.monotonic()
+        self._until = began + self.timeout_s
+        self._want(found, is_named=True)
+        self._want(self.known.take(self._place), is_named=False, is_left=True)
+        await self._all()
+        for wanted in self._wanted:
+            self._miss(wanted, LATE)
+        missing = list(self._missing.items())
+        return {
+            "requests": self.judge.sent,
+            "came": self._came,
+            "known": self._repeats,
+            "bytes": self._bytes,
+            "ms": int((time.monotonic() - began) * 1000),
+            "missing": [{"url": url, "why": why} for url, why in missing[:_MOST_NAMED]],
+            "more_missing": max(len(missing) - _MOST_NAMED, 0),
+        }
+
+    @property
+    def _place(self) -> Place:
+        return (self.page.lease.crawl, self.page.lease.run), self.judge.site
+
+    async def _all(self) -> None:
+        loads: set[asyncio.Task[None]] = set()
+        looks: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                self._begin(loads, looks)
+                if not loads and not looks:
+                    return
+                done, _ = await asyncio.wait(loads | looks, return_when=asyncio.FIRST_COMPLETED)
+                loads -= done
+                looks -= done
+                for task in done:
+                    task.result()
+        finally:
+            for task in loads | looks:
+                task.cancel()
+            await asyncio.gather(*loads, *looks, return_exceptions=True)
+
+    def _begin(self, loads: set[asyncio.Task[None]], looks: set[asyncio.Task[None]]) -> None:
+        """Begin as many requests as may be in flight, and look for each robots.txt on the way."""
+        is_in_time = time.monotonic() < self._until and self.page.is_open
+        while is_in_time and self._wanted and len(loads) < AT_ONCE:
+            wanted = heapq.heappop(self._wanted)
+            origin = origin_of(wanted.url)
+            if origin in self._unknown:
+                self._miss(wanted, UNKNOWN_ROBOTS)
+            elif self.robots.knows(self.page, wanted.url):
+                loads.add(asyncio.ensure_future(self._load(wanted)))
+            elif why_not := self.judge.why_not(wanted.url):
+                self._miss(wanted, why_not)
+            else:
+                self._by_origin[origin].append(wanted)
+                if len(self._by_origin[origin]) == 1:
+                    looks.add(asyncio.ensure_future(self._look(origin, wanted.url)))
+
+    async def _look(self, origin: str, url: str) -> None:
+        """Look for the robots.txt of an origin; its requisites go on, or are missing."""
+        is_known = False
+        try:
+            async with asyncio.timeout(max(self._until - time.monotonic(), 0)):
+                is_known = await self.robots.learn(self.page, url)
+        except Exception as error:  # noqa: BLE001  without the rules nothing is requested
+            log.info("requisites", outcome=UNKNOWN_ROBOTS, origin=origin, error=repr(error)[:200])
+        if not is_known:
+            self._unknown.add(origin)
+        for wanted in self._by_origin.pop(origin):
+            heapq.heappush(self._wanted, wanted)
+
+    def _want(
+        self, found: Iterable[Requisite], *, is_named: bool, hops: int = 0, is_left: bool = False
+    ) -> None:
+        for one in found:
+            if one.url in self._seen:
+                continue
+            self._seen.add(one.url)
+            try:
+                origin_of(one.url)
+            except InvalidUrl:
+                continue
+            self._number += 1
+            wanted = _Wanted(one.rank, self._number, one.url, is_named, hops, is_left)
+            heapq.heappush(self._wanted, wanted)
+
+    async def _load(self, wanted: _Wanted) -> None:
+        url, (run, _) = wanted.url, self._place
+        if not self.known.add(run, url):
+            self._repeats += 1
+            REQUISITES.labels("known").inc()
+            return
+        why = await self._request(wanted)
+        if why:
+            self.known.remove(run, url)
+            self._miss(wanted, why)
+
+    async def _request(self, wanted: _Wanted) -> str:
+        """Request one; return the reason if it did not come. GivenUp."""
+        most = (self.most_bytes - self._bytes) // AT_ONCE
+        if most <= 0:
+            return Decision.CAPPED
+        verdict = await self.judge.verdict(FurtherRequest(wanted.url, TYPES[wanted.rank]))
+        if verdict is not Decision.SENT:
+            return verdict
+        try:
+            response = await self.fetch(self.page, wanted.url, most_bytes=most, until=self._until)
+        except (GrantExpired, GivenUp) as error:
+            if isinstance(error, GivenUp):
+                raise
+            return LATE
+        except Exception as error:  # noqa: BLE001  whatever it is, the page goes on without it
+            why = reason_of(error)
+            if why in _SILENT:
+                self._rest(wanted.url)
+            return why
+        self._bytes += len(response.body)
+        self._answered.add(self.judge.table.site_of(wanted.url))
+        self.judge.answered(wanted.url, response.status)
+        if response.status in RETRIED:
+            return f"http_{response.status}"
+        self._came += 1
+        REQUISITES.labels("came").inc()
+        self._go_on(wanted, response)
+        return ""
+
+    def _rest(self, url: str) -> None:
+        """Leave another site alone that has answered nothing to this page."""
+        site = self.judge.table.site_of(url)
+        if site != self.judge.site and site not in self._answered:
+            self.judge.rests.note(site)
+
+    def _go_on(self, wanted: _Wanted, response: Response) -> None:
+        """Want what a response leads to: the target of a redirect, or requisites of styles."""
+        if 300 <= response.status < 400 and wanted.hops < _MOST_HOPS:
+            target = _target(response)
+            found = [Requisite(wanted.rank, target)] if target else []
+            self._want(found, is_named=wanted.is_named, hops=wanted.hops + 1)
+        elif wanted.rank == STYLESHEET and wanted.is_named and response.status == 200:
+            found = self.reading(lambda: requisites_of_styles(response))
+            self._want(found, is_named=False)
+
+    def _miss(self, wanted: _Wanted, why: str) -> None:
+        if not wanted.is_named and why in _FOR_ANOTHER_PAGE:
+            self.known.leave(self._place, Requisite(wanted.rank, wanted.url))
+        if not wanted.is_left:
+            REQUISITES.labels(why if why in _REASONS else "failed").inc()
+            self._missing[wanted.url] = why
+
+
+def _target(response: Response) -> str | None:
+    """Return where a redirect leads to; None: nowhere."""
+    location = response.headers.get(b"Location") or b""
+    target = without_fragment(resolved(response.url, location) or "")
+    return target if 0 < len(target) <= MAX_URL_LENGTH else None

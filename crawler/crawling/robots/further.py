@@ -1,0 +1,84 @@
+"""Permission for further requests of pages to other origins, by the robots.txt of each.
+
+An origin without pages in a crawl has no worker that has fetched its file. Its site then
+reserves the request for it (:mod:`crawling.robots.elsewhere`), once for the whole cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+
+from crawling.page.page import Page
+from crawling.robots.cache import KnownFiles
+from crawling.robots.elsewhere import Elsewhere
+from crawling.robots.grants import beside
+from crawling.robots.robots import Robots
+from crawling.robots.robots_book import RobotsNote
+from crawling.robots.rules import RobotsRules, rules_in
+from crawling.robots.verdicts import Verdicts
+from crawlstream.model.url import origin_of
+from crawlstream.model.web.address import address
+
+_FIRST_LOOK_S, _LONGEST_LOOK_S = 0.1, 2.0
+"""Seconds between two looks for a file that is being fetched."""
+
+
+class FurtherRobots:
+    """Rules of all origins that further requests go to."""
+
+    def __init__(self, robots: Robots, elsewhere: Elsewhere, verdicts: Verdicts) -> None:
+        self._robots = robots
+        self._verdicts = verdicts
+        self._elsewhere = elsewhere
+        self._known = KnownFiles[RobotsRules]()
+        self._turn = asyncio.Lock()
+
+    def knows(self, page: Page, url: str) -> bool:
+        """Return whether the rules for a URL are known; those of the page's own origin are."""
+        origin = origin_of(url)
+        return self._is_simple(page, origin) or origin in self._known
+
+    def _is_simple(self, page: Page, origin: str) -> bool:
+        """Return whether the rules that pages are judged by are enough."""
+        is_own = origin == origin_of(page.lease.entry.url)
+        return is_own or not self._verdicts.must_obey(page.lease.profile)
+
+    async def learn(self, page: Page, url: str) -> bool:
+        """Return whether the rules for a URL can be had; cancel it when that takes too long."""
+        origin, pause_s = origin_of(url), _FIRST_LOOK_S
+        file = address(f"{origin}/robots.txt")
+        while not self.knows(page, url):
+            note = await self._elsewhere.file(page, file)
+            if note.word in {b"rules", b"open"}:
+                await self._keep(page, origin, note)
+            elif note.word != b"fetching":
+                return False
+            else:
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
+        return True
+
+    async def allows(self, page: Page, url: str) -> bool:
+        """Return whether a further request is allowed; not if its rules are unknown."""
+        origin = origin_of(url)
+        if self._is_simple(page, origin):
+            return await self._robots.allows(page, url)
+        if origin not in self._known:
+            return False
+        rules = self._known[origin]
+        if rules is None:
+            return True
+        agent = self._verdicts.agent_of(page)
+        if rules.is_light:
+            return rules.allow(url, agent)
+        async with self._turn:
+            return await beside(page, partial(rules.allow, url, agent))
+
+    async def _keep(self, page: Page, origin: str, note: RobotsNote) -> None:
+        text, fetched_at = note.text(), time.monotonic() - note.age_s
+        async with self._turn:
+            if origin not in self._known:
+                rules = await beside(page, lambda: rules_in(text, fetched_at))
+                self._known.put(origin, rules, note.left_s)
