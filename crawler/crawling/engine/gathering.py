@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import Response
 
 from crawling.links.by_priority import by_priority, change_of
-from crawling.links.by_verdict import by_verdict
+from crawling.links.by_verdict import Judge, by_verdict
 from crawling.links.children import Children, Outlinks
 from crawling.links.sitemap_files import SitemapFiles, follows_links, sitemaps_at
 from crawling.page.page import Page
+from crawling.page.page_traits import traits_of
 from crawling.parts import Parts
 from crawling.quality.parameter_rules import parameter_rules
 from crawlstream.boot.failpoints import failpoint
@@ -32,12 +34,10 @@ class Gathering:
         self._obeys_maxdepth = getattr(spider, "obeys_maxdepth", True)
         self._fetches_pages = getattr(spider, "fetches_pages", True)
         self._children = Children(page, parts.traps, spider=spider)
-        waste = parts.endings.waste
         settings = parts.outcomes.settings
         self._parameters = parameter_rules(
             page.lease.profile.parameters, settings.keep_parameters, settings.drop_parameters
         )
-        self._judge = waste.judge_of(page, self._parameters) if waste and page.guard else None
         self._follows = True
         if page.lease.profile.sitemaps:
             self._follows = not self._fetches_pages or follows_links(page)
@@ -83,6 +83,15 @@ class Gathering:
                 self._follow_pages(some, change)
         else:
             self._add(links, 0)
+
+    @cached_property
+    def _judge(self) -> Judge | None:
+        """Decisions about links, by the page that has them; None: the guard decides nothing."""
+        waste = self._parts.endings.waste
+        if waste is None or self._page.guard is None:
+            return None
+        traits_of(self._page, self._response)  # Its text may be that of pages that do not exist.
+        return waste.judge_of(self._page, self._parameters)
 
     def _follow_pages(self, links: Outlinks, change: int) -> None:
         """Add links to pages, as their parameters and the waste guard have it."""

@@ -8,10 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from scrapy.http import HtmlResponse
 
-from crawling.page.page_traits import read_traits
-from crawling.page.parsed_page import ParsedPage
 from crawling.quality.address_parts import host_hash
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
@@ -28,6 +25,7 @@ from crawlstream_frontier.waste.texts import FrequentTexts, SiteTexts
 from crawlstream_frontier.worker.sketch_store import SketchWrite
 from support.crawler.cluster import CrawlerCluster
 from support.session.own import own_redis_server
+from support.waste.shown import text_of
 
 __all__ = ["own_redis_server"]
 
@@ -44,18 +42,11 @@ STAMP_S = 0.001
 """The site's stamps may be so much off."""
 
 
-def _text(answer: Answer) -> int:
-    response = HtmlResponse(f"http://{HOST}/", body=answer.body)
-    text = read_traits(response, ParsedPage(response)).text
-    assert text is not None
-    return text.text
-
-
 def _sketch(state: FamilyState, *, is_confirmed: bool = False) -> bytes:
     """Return a sketch of a site with a calendar of empty days."""
     sketch = Sketch()
     sketch.main, sketch.pages = host_hash(HOST), 1000
-    empty = _text(EMPTY)
+    empty = text_of(EMPTY)
     sketch.texts = SiteTexts(FrequentTexts({empty: (99, 0)}, {empty: False}, 1))
     counts = YieldCounts(pages=60, heavy=60)
     days = Family(key=family_hash("/events/#"), counts=counts, state=state)

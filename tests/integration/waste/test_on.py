@@ -23,10 +23,12 @@ from crawlstream_frontier.waste.families import (
 from crawlstream_frontier.waste.packing import pack
 from crawlstream_frontier.waste.persons import PersonVerdict
 from crawlstream_frontier.waste.sketch import Sketch
+from crawlstream_frontier.waste.texts import FrequentTexts, SiteTexts
 from crawlstream_frontier.waste.votes import run_hash
 from crawlstream_frontier.worker.sketch_store import SketchWrite
 from support.crawler.cluster import CrawlerCluster
 from support.session.own import own_redis_server
+from support.waste.shown import text_of
 
 __all__ = ["own_redis_server"]
 
@@ -34,6 +36,7 @@ pytest_plugins = ["support.crawler.fixtures"]
 
 HOST = "127.0.0.1"
 ONE_BY_ONE = ThrottleRule(hits=1000, window_s=1, concurrency=1)
+ERROR = page("/beyond", text="not found")
 FORMS = ("/p/1?sid={}", "/c?view={}", "/c?sort={}", "/find?q={}", "/p/2?n={}")
 
 
@@ -51,6 +54,7 @@ def _sketch() -> bytes:
     for name, family in families.items():
         family.key = family_hash(name)
     sketch.families = FamilyTable(list(families.values()))
+    sketch.texts = SiteTexts(FrequentTexts({text_of(ERROR): (9, 0)}, {text_of(ERROR): True}, 1))
     return pack(sketch, 1)
 
 
@@ -85,6 +89,7 @@ async def _crawl(
         links = _links(web)
         web.pages["/list"] = Answer(page(*links).body, after_s=2.5)
         web.pages |= {path: page("/further") for path in (links[1], links[4])}
+        web.pages["/p/1"] = ERROR
         crawl = await cluster.feed(web.url("/"), crawlid=guard, maxdepth=9, guard=guard, **asked)
         state = await cluster.end_of(crawl, timeout_s=60)
     assert state.filtered_by_reason.get("guard_parameter", 0) == refused
@@ -94,11 +99,12 @@ async def _crawl(
 
 
 async def test_links_are_followed_put_last_cleaned_and_refused(cluster: CrawlerCluster) -> None:
-    """Pages of the last band come last, and lead on."""
+    """Pages of the last band come last, and lead on; so do links of a page that does not exist."""
     await cluster.set_rules(ONE_BY_ONE, {})
     paths, (with_id, view, _sort, search, plain) = await _crawl(cluster, "on", 1)
     assert paths[:4] == ["/", "/list", "/p/1", plain]
-    assert set(paths[4:]) == {view, search, "/further"}
+    assert set(paths[4:]) == {view, search, "/further", "/beyond"}
+    assert paths.index("/beyond") > paths.index("/further")
     (listed,) = [each for each in cluster.results() if each["url"].endswith("/list")]
     assert listed["guard"] == {"refused": {"guard_parameter": 1}, "last": 2}
     names = [link["text"] for link in listed["links"]]
@@ -124,7 +130,7 @@ async def test_verdicts_of_persons_prevail(cluster: CrawlerCluster) -> None:
         verdict = PersonVerdict(HOST, name, family_hash(name), word, "anna")
         await cluster.frontier.person_verdicts.put(verdict)
     paths, (_with_id, _view, sort, search, plain) = await _crawl(cluster, "on", 1, "?view")
-    assert set(paths) == {"/", "/list", "/p/1", sort, search, plain, "/further"}
+    assert set(paths) == {"/", "/list", "/p/1", sort, search, plain, "/further", "/beyond"}
 
 
 async def test_a_crawl_that_watches_follows_all_links(cluster: CrawlerCluster) -> None:
