@@ -145,6 +145,11 @@ REQUISITES = Counter(
     " (`robots_unknown`), because the time was over (`late`); or `failed`.",
     ["outcome"],
 )
+SCREENSHOTS = Counter(
+    "crawlstream_screenshots",
+    "Number of screenshots that crawls wanted: `taken`, or the `error` in the result.",
+    ["outcome"],
+)
 RENDER_MEMORY = Gauge(
     "crawlstream_render_memory_bytes", "Memory of the browser with all of its processes."
 )

@@ -128,9 +128,9 @@ class Gathering:
             self._children.request(request, self._response, change)
 
     def _weigh(self, item: Any) -> None:
-        """Add the size of a result that waits for Kafka: its body and its links."""
+        """Add the size of a result that waits for Kafka: its body, its picture and its links."""
         if isinstance(item, CrawlResult) and self._page.is_open:
-            size = len(item.body) + len(item.links) * _LINK
+            size = len(item.body) + len(item.links) * _LINK + len(item.screenshot_body or b"")
             self._parts.body_budget.weigh(self._page, size)
 
     def stop(self) -> None:

@@ -66,6 +66,15 @@ class Offer(NamedTuple):
     """None: the price was not known, or the purse did not pay it."""
 
 
+class Screenshot(NamedTuple):
+    """Picture of a page in a browser."""
+
+    told: Mapping[str, object]
+    """Its fields in the result, which have an ``error`` if there is no picture."""
+    body: bytes | None = None
+    """PNG."""
+
+
 @dataclass(slots=True, eq=False)
 class Page:
     """A lease on its way through this process."""
@@ -134,6 +143,8 @@ class Page:
     """Its response as it was sent; None: its crawl does not keep it, or another client sent it."""
     render: Mapping[str, object] | None = None
     """Time and traffic of the browser that rendered it; None: no browser did."""
+    screenshot: Screenshot | None = None
+    """Its picture, or why there is none; None: its crawl does not want one."""
     refused: SiteReaction | None = None
     """Response of its site to a further request, if that was a refusal (429, 503)."""
     answered: str | None = None

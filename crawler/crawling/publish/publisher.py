@@ -95,7 +95,7 @@ class Publisher:
     async def _publish(
         self, result: CrawlResult, send: Callable[[Sequence[Out]], Awaitable[T]]
     ) -> T:
-        limits = self._limits
+        limits, result = self._limits, await self._with_ref(result)
         while True:
             value, is_cut = encode_page(result, limits)
             if is_cut and self._store and not result.body_ref:
@@ -108,6 +108,13 @@ class Publisher:
                 if limits.max_record_bytes < _SMALLEST_RECORD:
                     raise
                 log.warning("publish", outcome="cut", id=result.id, bytes=len(value))
+
+    async def _with_ref(self, result: CrawlResult) -> CrawlResult:
+        """Return a result whose screenshot is in the body store, if there is one."""
+        if not (self._store and result.screenshot and result.screenshot_body):
+            return result
+        ref = await self._keep(self._store, result.screenshot_body)
+        return replace(result, screenshot={"ref": ref, **result.screenshot}, screenshot_body=None)
 
     async def reply(self, reply: PageReply) -> None:
         """Publish the reply about a page that its client waits for."""

@@ -28,6 +28,8 @@ class Browser:
         self.pages = 0
         """Number of pages that it has made."""
         self.under_way = 0
+        self.camera = asyncio.Lock()
+        """Has the browser take one picture at a time, each of which needs some 100 MiB."""
         self._ends = ends
         self._listening = asyncio.ensure_future(pipe.run())
 

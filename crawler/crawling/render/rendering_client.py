@@ -30,14 +30,15 @@ from crawling.lease.expired import GrantExpired
 from crawling.lease.leases import Leases
 from crawling.links.blacklist import Blacklist
 from crawling.links.scope import RedirectRules
-from crawling.metrics import RENDER_REQUESTS, RENDER_SECONDS, RENDERS
+from crawling.metrics import RENDER_REQUESTS, RENDER_SECONDS, RENDERS, SCREENSHOTS
 from crawling.net import trust
-from crawling.page.page import Page
+from crawling.page.page import Page, Screenshot
 from crawling.page.scrapy_request import is_at_home
 from crawling.render.browsers import Browsers
 from crawling.render.cdp import BrowserGone
 from crawling.render.cookies import cookies_of
 from crawling.render.judge import Decision, FurtherRequest, Judge, Rests
+from crawling.render.screenshot import TYPES
 from crawling.render.tab import Tab
 from crawling.render.visit import BrowserVisit, LoadFailed, RenderedPage, RenderFailed
 from crawling.response.redirects import leads_on
@@ -143,6 +144,7 @@ class RenderingClient:
                         raise depart.error from None
                     raise
                 outcome = _outcome_of(made)
+                page.screenshot = _screenshot_of(page, made)
                 if made.is_rendered:
                     page.render = {
                         "requests": judge.sent,
@@ -169,7 +171,7 @@ class RenderingClient:
                 renderer.browsers.one() as browser,
                 browser.context(f"http://{renderer.gateway().address}") as context,
             ):
-                made = await Tab(browser.pipe, visit).make(context)
+                made = await Tab(browser.pipe, visit, browser.camera).make(context)
         except BrowserGone as error:
             raise RenderFailed(str(error)) from error
         except LoadFailed as error:
@@ -225,8 +227,10 @@ class RenderingClient:
         if table is None:
             raise GrantExpired
         url = page.lease.entry.url
-        types = frozenset(settings.render_types)
-        wished = RenderOptions.of(page.lease.profile.render).types
+        options = RenderOptions.of(page.lease.profile.render)
+        types, wished = frozenset(settings.render_types), options.types
+        if options.screenshot and "render_types" not in settings.model_fields_set:
+            types |= TYPES
         return Judge(
             origin=origin_of(url),
             site=table.site_of(url),
@@ -277,6 +281,15 @@ def _outcome_of(made: RenderedPage) -> str:
     if not made.is_rendered:
         return "plain"
     return "rendered" if made.is_complete else "incomplete"
+
+
+def _screenshot_of(page: Page, made: RenderedPage) -> Screenshot | None:
+    """Return the picture of a page, or why there is none; None: its crawl does not want one."""
+    if not RenderOptions.of(page.lease.profile.render).screenshot:
+        return None
+    made_of_it = made.screenshot or Screenshot({"error": "not_rendered"})
+    SCREENSHOTS.labels(made_of_it.told.get("error", "taken")).inc()
+    return made_of_it
 
 
 def _is_gateways(made: RenderedPage) -> bool:

@@ -23,6 +23,24 @@ _WAIT: Final = """new Promise(done => {
 })"""
 
 
+_ELEMENT: Final = """(() => {
+  let found;
+  try { found = document.querySelector(%s); } catch { return null; }
+  if (!found) return false;
+  found.scrollIntoView({behavior: "instant", block: "center", inline: "center"});
+  const box = found.getBoundingClientRect();
+  return [box.x + scrollX, box.y + scrollY, box.width, box.height];
+})()"""
+
+
+def element_at(selector: str) -> str:
+    """Return the place and size of the first element that matches, in pixels of the page.
+
+    ``false``: none matches; ``null``: the selector is invalid.
+    """
+    return _ELEMENT % json.dumps(selector)
+
+
 def wait_for(selector: str) -> str:
     """Return a promise that resolves when an element matches; it fails for an invalid selector."""
     return _WAIT % json.dumps(selector)

@@ -19,6 +19,7 @@ from crawling.render.cdp import BrowserGone, CommandFailed, Pipe, Told
 from crawling.render.cookies import SetCookies, cookies_set, set_cookies
 from crawling.render.document import Document, LoadStage, first_of
 from crawling.render.judge import Decision, FurtherRequest
+from crawling.render.screenshot import WINDOW, Camera
 from crawling.render.stand_ins import STAND_INS
 from crawling.render.visit import (
     BrowserVisit,
@@ -43,6 +44,7 @@ class Tab:
 
     pipe: Pipe
     visit: BrowserVisit
+    camera: asyncio.Lock
     _session: str = ""
     _frame: str = ""
     _loader: str = ""
@@ -90,6 +92,8 @@ class Tab:
         say("Inspector.enable", session)
         say("Page.enable", session)
         say("Page.setLifecycleEventsEnabled", session, enabled=True)
+        if self.visit.options.screenshot:
+            say("Emulation.setDeviceMetricsOverride", session, **WINDOW)
         say("Network.setBypassServiceWorker", session, bypass=True)
         say("Network.enable", session, maxTotalBufferSize=0, maxResourceBufferSize=0)
         await self._hold(session)
@@ -134,6 +138,9 @@ class Tab:
             cookies = await cookies_set(self.pipe, self._session, to, self.visit.cookies)
             return RenderedPage(303, [("Location", moved_to), *cookies])
         made.body = await self._page.dom(self._over)
+        if part := self.visit.options.screenshot:
+            camera = Camera(self.pipe, self._session, self._page, self._loader)
+            made.screenshot = await camera.take(part, self.camera)
         return made
 
     async def _document_head(self) -> Told:
@@ -250,7 +257,7 @@ class Tab:
     def _document_asked(self, told: Told) -> None:
         request, visit = told["request"], self.visit
         if self._is_asked:
-            self._refuse(self._session, told, "Aborted")
+            _refuse(self.pipe, self._session, told, "Aborted")
             is_get = request["method"] == "GET"
             if is_get and not self._over.done() and visit.may_move(request["url"]):
                 self._over.set_result(request["url"])
@@ -275,20 +282,16 @@ class Tab:
         asked = FurtherRequest.of(told)
         verdict = await self.visit.judge(asked)
         if not verdict.may_leave:
-            self._refuse(session, told)
+            _refuse(self.pipe, session, told)
             return
         more = self.visit.headers_for(asked) if verdict is Decision.SENT else {}
         named = {"headers": with_headers(asked.headers, more)} if more else {}
         self.pipe.send("Fetch.continueRequest", session, requestId=told["requestId"], **named)
 
-    def _refuse(self, session: str, told: Told, reason: str = "BlockedByClient") -> None:
-        """Make a request fail; ``Aborted`` leaves the current document as it is."""
-        self.pipe.send(
-            "Fetch.failRequest",
-            session,
-            requestId=told["requestId"],
-            errorReason=reason,
-        )
+
+def _refuse(pipe: Pipe, session: str, told: Told, reason: str = "BlockedByClient") -> None:
+    """Make a request fail; ``Aborted`` leaves the current document as it is."""
+    pipe.send("Fetch.failRequest", session, requestId=told["requestId"], errorReason=reason)
 
 
 _HEARD: Mapping[str, Callable[[Tab, str, Told], None]] = {

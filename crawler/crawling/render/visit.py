@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from crawling.failures import TransferFailed
+from crawling.page.page import Screenshot
 from crawling.render.judge import Decision, FurtherRequest
 from crawlstream.model.egress.render import RenderOptions
 
@@ -82,6 +83,8 @@ class RenderedPage:
     is_rendered: bool = False
     is_complete: bool = True
     """True if the page was ready in time."""
+    screenshot: Screenshot | None = None
+    """None: none was taken."""
 
 
 def is_page(status: int, headers: Mapping[str, str]) -> bool:

@@ -127,14 +127,20 @@ def _body_of(page: Page, response: Response) -> dict[str, Any]:
     if page.dropped is None:
         if sent and sent.body == body:
             sent = replace(sent, body=None)
-        return {"body": body, "as_sent": sent}
+        return {"body": body, "as_sent": sent, **_screenshot_of(page)}
     return {
         "body": b"",
         "as_sent": replace(sent, body=None) if sent else None,
         "body_size": len(body),
         "digest": digest_of(body),
         "dropped": page.dropped,
+        "screenshot": {"error": "dropped"} if page.screenshot else None,
     }
+
+
+def _screenshot_of(page: Page) -> dict[str, Any]:
+    made = page.screenshot
+    return {"screenshot": made.told, "screenshot_body": made.body} if made else {}
 
 
 def _statements_of(page: Page, response: Response) -> dict[str, Any]:

@@ -26,7 +26,7 @@ OF_AN_ITEM = ("appid", "crawlid", "spiderid", "run", "url", "timestamp")
 ERRORS, REST = "_errors", "_extra"
 _BIGGEST = 1 << 63
 _KEYS = ("id", "n")
-_OF_A_BODY = ("body_encoding", "as_sent")
+_OF_A_BODY = ("body_encoding", "as_sent", "screenshot_body")
 """Fields of a record that go with its body."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from base64 import b64decode
 from collections import Counter
 
 import psutil
@@ -33,13 +34,14 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 async def test_links_that_only_scripts_make_are_followed(cluster: CrawlerCluster) -> None:
-    """All pages of a site are delivered once as a browser shows them, by renderers alone.
+    """All pages of a site are delivered once as a browser shows them, each with its picture.
 
     A crawler without a browser has none of them, and fetches another crawl meanwhile. Nothing of
     the browser is left when its crawler has ended.
     """
     with serving(tree(12)) as site, cluster.worker(), cluster.worker(**RENDERS) as renderer:
-        crawl = await cluster.feed(site.url("/1"), maxdepth=5, render={})
+        render = {"screenshot": "full"}
+        crawl = await cluster.feed(site.url("/1"), maxdepth=5, render=render)
         plain = await cluster.feed(site.url("/1", host="127.0.0.2"), crawlid="plain", maxdepth=5)
         state = await cluster.end_of(crawl, timeout_s=90)
         assert (state.done, state.failed) == (12, 0)
@@ -50,6 +52,8 @@ async def test_links_that_only_scripts_make_are_followed(cluster: CrawlerCluster
     results = [each for each in cluster.results() if each["crawlid"] == "crawl"]
     assert counted(results) == {site.url(f"/{n}"): 1 for n in range(1, 13)}
     assert all(record["render"]["complete"] for record in results)
+    assert all(record["screenshot"]["width"] == 1280 for record in results)
+    assert all(b64decode(record["screenshot_body"]).startswith(b"\x89PNG") for record in results)
 
 
 async def test_a_site_sees_no_more_than_its_rule_allows(cluster: CrawlerCluster) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from scrapy import Request
 from scrapy.http import Response
 
 from crawling.egress.routes import Routes
@@ -81,9 +82,12 @@ class RenderBench(Visitor):
         """Return the response of a page of a crawl with this profile; raise the client's errors."""
         wish = profile.pop("render", {})
         page = self.latest = self.page(url, render=wish, **profile)
-        asked = to_scrapy(page, ClusterSpider(name="bench"), lambda _failure: None)
-        came: Response = await self.client.fetch(asked, page)
+        came: Response = await self.client.fetch(self.request(page), page)
         return came
+
+    def request(self, page: Page) -> Request:
+        """Return the request of a page."""
+        return to_scrapy(page, ClusterSpider(name="bench"), lambda _failure: None)
 
     async def reason(self, url: str, **profile: Any) -> str:
         """Why a page does not come."""

@@ -109,6 +109,21 @@ async def test_a_body_that_fits_is_not_stored(tmp_path: Path) -> None:
     assert topic.records[1]["body_truncated"] is True
 
 
+async def test_a_screenshot_is_in_the_store_or_in_the_record(tmp_path: Path) -> None:
+    """Stores a picture before its record, which names it; without a store, the record has it."""
+    page = replace(PAGE, body=b"", screenshot={"width": 1}, screenshot_body=b"\x89PNG")
+    topic = Topic()
+    await publisher(topic, f"file://{tmp_path}/bodies").result(page)
+    await publisher(topic, None).result(page)
+    stored, bare = topic.records
+    ref = stored["screenshot"].pop("ref")
+    with fsspec.open(ref, "rb") as file:
+        assert file.read() == page.screenshot_body
+    assert ref.endswith("/" + hashlib.sha256(page.screenshot_body or b"").hexdigest())
+    assert stored["screenshot"] == bare["screenshot"] == {"width": 1}
+    assert ("screenshot_body" in stored, bare["screenshot_body"]) == (False, "iVBORw==")
+
+
 async def test_a_body_that_only_its_record_cannot_hold_is_stored_too(tmp_path: Path) -> None:
     """Text may become larger as JSON than a record may be."""
     topic = Topic()

@@ -113,6 +113,8 @@ def test_no_charset_changes_a_body(body: bytes, encoding: str, most: int) -> Non
         (changed(as_sent={"head": "€"}), r"\$.as_sent: .*latin-1"),
         (changed(as_sent={"head": "", "body": "é"}), r"\$.as_sent: "),
         (changed(body="é", body_encoding="base64"), r"\$.body: is not base64"),
+        (changed(screenshot=[]), r"\$.screenshot: expected an object"),
+        (changed(screenshot_body="é"), r"\$.screenshot_body: "),
     ],
 )
 def test_what_is_no_result_is_refused_by_the_field(value: bytes | None, sentence: str) -> None:
@@ -168,6 +170,13 @@ def test_a_response_as_it_was_sent_comes_back(body: bytes | None) -> None:
     assert decode(record(1, as_sent=sent)).as_sent == sent
     assert decode(record(1)).as_sent is None
     assert decode(changed(as_sent={"head": "", "body_left_out": True})).as_sent is None
+
+
+def test_a_screenshot_comes_back() -> None:
+    """Decodes the picture, and leaves its fields as they are."""
+    page = decode(record(1, screenshot={"width": 1}, screenshot_body=b"\x89PNG"))
+    assert (page.screenshot, page.screenshot_body) == ({"width": 1}, b"\x89PNG")
+    assert (decode(record(1)).screenshot, decode(record(1)).screenshot_body) == (None, None)
 
 
 def test_secrets_are_left_out_of_responses_as_they_were_sent() -> None:

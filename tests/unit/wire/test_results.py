@@ -213,6 +213,7 @@ def test_a_cut_does_not_hide_wrong_bytes() -> None:
         {"response_headers": {b"X": [b"y" * 1000] * 100}},
         {"response_headers": {b"X": [b"y"] * 5000}, "as_sent": AsSent(b"X: y\r\n" * 5000)},
         {"response_headers": {}, "as_sent": AsSent(b"Connection: \1\r\n" * 5000)},
+        {"body": b"x" * 50_000, "screenshot": {"width": 1}, "screenshot_body": b"\0" * 50_000},
     ],
 )
 def test_a_record_always_fits_its_topic(changes: Mapping[str, Any]) -> None:
@@ -236,6 +237,15 @@ def test_the_coded_body_gives_way_before_the_body() -> None:
         record = orjson.loads(encode_result(replace(PAGE, as_sent=sent), limits))
         assert record["as_sent"] == {"head": "HTTP/1.1 200 OK\r\n", "body_left_out": True}
         assert "body_truncated" not in record
+
+
+def test_the_screenshot_gives_way_before_the_body() -> None:
+    """Leaves out a screenshot that does not fit into the record, and keeps its size and digest."""
+    result = replace(PAGE, screenshot={"width": 1}, screenshot_body=b"\0" * 40_000)
+    record = orjson.loads(encode_result(result, ResultLimits(max_record_bytes=20_000)))
+    assert record["screenshot"] == {"width": 1, "error": "no_room"}
+    assert "body_truncated" not in record
+    assert "screenshot_body" not in record
 
 
 def test_a_little_too_large_is_cut_a_little() -> None:

@@ -71,6 +71,8 @@ class Delivered(PageFields):
     ip: Annotated[str | None, "address of the site"] = None
     as_sent: AsSent | None = None
     """Response as its site sent it; None: the crawl does not keep it, or its body was left out."""
+    screenshot_body: bytes | None = None
+    """PNG of ``screenshot``; None: there is none, or it is in the body store."""
     extra: Annotated[Mapping[str, object], "all other fields"] = field(default_factory=dict)
 
     @property

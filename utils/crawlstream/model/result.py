@@ -40,6 +40,8 @@ class PageFields:
     """``t1:`` and 64 bits as hex; None: the page has no text, or the waste guard is off."""
     sitemap: Annotated[bool, "sitemap of the crawl"] = False
     """True if it was read as a sitemap of a crawl with ``sitemaps``."""
+    screenshot: Annotated[Mapping[str, object] | None, "screenshot of the page"] = None
+    """Size and digest of its picture, or ``error``; None if its crawl does not want one."""
 
 
 class PageField(NamedTuple):
@@ -140,6 +142,8 @@ class CrawlResult(PageFields):
     """Digest of a body that was not kept; None: that of ``body``."""
     as_sent: AsSent | None = None
     """The response as its site sent it, if the crawl keeps it (``archive``)."""
+    screenshot_body: bytes | None = None
+    """PNG of ``screenshot``; None: there is none, or it is in the body store."""
     kind: str | None = None
     """``REQUISITE``; None: it is a page."""
     requisites: Mapping[str, object] | None = None

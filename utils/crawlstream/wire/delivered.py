@@ -190,7 +190,11 @@ def _as_sent(value: Any) -> AsSent | None:
     head, body = _text(sent.get("head")).encode("latin-1"), sent.get("body")
     if sent.get("body_left_out"):
         return None
-    return AsSent(head, None if body is None else b64decode(_text(body), validate=True))
+    return AsSent(head, None if body is None else _base64(body))
+
+
+def _base64(value: Any) -> bytes:
+    return b64decode(_text(value), validate=True)
 
 
 def _time(value: Any) -> datetime:
@@ -211,6 +215,7 @@ _BY_TYPE: Mapping[Any, Callable[[Any], Any]] = {
     TextHeaders: _headers,
     Mapping[str, object]: _object,
     AsSent: _as_sent,
+    bytes: _base64,
 }
 _READERS = {
     **{

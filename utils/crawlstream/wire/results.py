@@ -3,7 +3,8 @@
 Text stays text if it encodes back to the same bytes; any other body is base64 and marked so. So a
 reader gets the exact bytes of the page (:mod:`crawlstream.wire.delivered`). A page that is too
 large for its record is cut and marked so: first links that take more than a quarter of the record,
-then the body before its decoding, then the body, then the remaining links, then headers.
+then the body before its decoding, or the screenshot, then the body, then the remaining links, then
+headers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NOT_CHARSETS = frozenset(
 _BINARY = "binary"
 """Value of ``encoding`` for a page that is not text: the field is always a string."""
 
-BODIES = frozenset({"as_sent", "body"})
+BODIES = frozenset({"as_sent", "body", "screenshot_body"})
 """Fields that hold a body; it may be of megabytes."""
 
 _LONGEST_CHARACTER = 8
@@ -140,6 +141,8 @@ def _body(result: CrawlResult, limits: ResultLimits) -> dict[str, Any]:
         fields["body_ref"] = result.body_ref
     if result.as_sent:
         fields["as_sent"] = _as_sent(result.as_sent, limits.max_body_bytes)
+    if result.screenshot_body:
+        fields["screenshot_body"] = b64encode(result.screenshot_body).decode("ascii")
     return fields
 
 
@@ -196,6 +199,8 @@ def _cut(record: dict[str, Any], excess: int, share: int) -> bool:
     elif "body" in record.get("as_sent", ()):
         del record["as_sent"]["body"]
         record["as_sent"]["body_left_out"] = True
+    elif record.pop("screenshot_body", None):
+        record["screenshot"] = {**record["screenshot"], "error": "no_room"}
     elif record["body"]:
         record["body"] = _shorter(
             record["body"], excess, step=4 if "body_encoding" in record else 1

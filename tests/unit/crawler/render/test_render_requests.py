@@ -11,7 +11,8 @@ from crawling.render.cookies import cookies_of
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.egress.render import RenderOptions, lane_of, render_wish, spider_of
-from crawlstream.model.request import RequestLimits
+from crawlstream.model.request import CrawlRequest, RequestLimits
+from crawlstream.wire import jsontext, requests
 from crawlstream.wire.crawl_request import crawl_request
 from support.crawler.leases import lease
 
@@ -48,6 +49,34 @@ def test_what_no_browser_can_do_is_refused(fields: dict[str, Any]) -> None:
     """Only GET is rendered, and clients cannot name the crawlers that render."""
     with pytest.raises(InvalidRequest):
         crawl_request({**FIELDS, **fields}, RequestLimits())
+
+
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        ("viewport", None),
+        ("full", None),
+        ("element:#a > b", None),
+        (None, None),
+        ("element:", "must match"),
+        ("page", "must match"),
+        ("element:" + "a" * 201, "characters"),
+        ("element:a\nb", "control characters"),
+        (True, "must be string, null, not a boolean"),
+    ],
+)
+def test_a_part_of_a_page_is_named_as_documented(part: Any, problem: str | None) -> None:
+    """Accepts the window, the whole page or an element, and names the field otherwise."""
+    value = jsontext.dumps({**FIELDS, "render": {"screenshot": part}})
+    if problem is None:
+        request = requests.decode(value)
+        assert isinstance(request, CrawlRequest)
+        assert RenderOptions.of(request.render).screenshot == part
+        return
+    with pytest.raises(InvalidRequest) as refused:
+        requests.decode(value)
+    assert refused.value.problems[0].startswith("$.render.screenshot: ")
+    assert problem in str(refused.value.problems)
 
 
 def test_a_lane_is_told_from_its_spider() -> None:

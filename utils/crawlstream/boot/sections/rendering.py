@@ -43,7 +43,8 @@ class RenderSettings(Section):
     them so long, and names those that have not come."""
     render_types: _Types = Field(USUAL_TYPES, validation_alias=new("RENDER_TYPES"))
     """Resource types that rendered pages may load, comma-separated: `document` (of a frame),
-    `script`, `stylesheet`, `fetch` (also XMLHttpRequest), `image`, `media`, `font`."""
+    `script`, `stylesheet`, `fetch` (also XMLHttpRequest), `image`, `media`, `font`. If not set,
+    pages with a screenshot may load `image` and `font`, too."""
     render_memory_mb: int = Field(1024, validation_alias=new("RENDER_MEMORY_MB"), ge=128)
     """Memory limit of the browser with all of its processes, in MiB. Above it, another one is
     started, and the old one ends with its pages."""

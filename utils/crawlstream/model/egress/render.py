@@ -37,7 +37,7 @@ def spider_of(lane: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderOptions:
-    """Options that define when a page is ready and which further requests it may send."""
+    """Options that define when a page is ready, what it may request, and what is taken of it."""
 
     wait_for: str | None = None
     """CSS selector of an element; None: the page is ready when it is quiet."""
@@ -45,6 +45,8 @@ class RenderOptions:
     """Milliseconds to wait after that."""
     types: tuple[str, ...] | None = None
     """Allowed types, from :data:`TYPES`; None: those that the operator allows."""
+    screenshot: str | None = None
+    """Part of the page: ``viewport``, ``full``, or ``element:`` and a CSS selector."""
 
     @classmethod
     def of(cls, wish: Mapping[str, Any] | None) -> RenderOptions:
