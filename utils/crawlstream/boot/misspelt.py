@@ -14,12 +14,7 @@ _ALIKE = 0.9
 _OTHERS = frozenset(
     f"CRAWLSTREAM_{name}"
     for name in (
-        "DEBUG",
-        "INSTALL",
-        "JARS",
-        "KAFKA_PORT",
-        "REDIS_PORT",
-        "SPIDER_MODULES",
+        *("DEBUG", "INSTALL", "JARS", "KAFKA_PORT", "REDIS_PORT", "SPIDER_MODULES"),
         "ZOOKEEPER_PORT",
     )
 )

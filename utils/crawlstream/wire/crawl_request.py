@@ -39,16 +39,8 @@ _LONGEST_VALUE = 8192
 
 _RESERVED = frozenset(
     {
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "http2-settings",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
+        *("connection", "content-length", "expect", "host", "http2-settings", "keep-alive"),
+        *("te", "trailer", "transfer-encoding", "upgrade"),
     }
 )
 """Headers that belong to the connection and not to the client, as do all of ``proxy-*``."""
