@@ -14,6 +14,7 @@
 ``report``      the table for people, ``chaos-report.json`` for programs
 
 ``laws.invariants`` reads every key of a frontier, ``kafka_log`` cuts Kafka's files.
+``stores`` are servers of pipelines, and configurations of servers that are struck.
 ``scripted_site`` serves pages that a program defines, ``hostile_pages`` those of a malicious site.
 Tests and benchmarks use these too.
 

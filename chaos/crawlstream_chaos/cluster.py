@@ -28,11 +28,20 @@ from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream_chaos.facts.facts import FedCrawl, HostRule
 from crawlstream_chaos.keyring import KeyRing
 from crawlstream_chaos.observed import Observed
-from crawlstream_chaos.pipelines.described import describe, readers
-from crawlstream_chaos.pipelines.store_reader import StoreReader
+from crawlstream_chaos.pipelines.described import Reader, describe, readers
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.proxy import FaultyProxy
 from crawlstream_chaos.recorder import AccessLogReader, KafkaLogs, RecordingWitness
+from crawlstream_chaos.stores.running_opensearch import RunningOpenSearch
+from crawlstream_chaos.stores.struck_servers import (
+    SEARCH,
+    WITHOUT_PROXY,
+    addresses,
+    advertise,
+    on_shelf,
+    search_at,
+    struck_servers,
+)
 from crawlstream_chaos.versions.mixed import MixedCluster
 from crawlstream_chaos.witness import OUTPUTS
 from crawlstream_cli.demo.site_process import served
@@ -40,10 +49,8 @@ from crawlstream_cli.demo.truth import FollowRules, expected_pages
 from crawlstream_cli.demo.web import ContentKind, Web
 from crawlstream_cli.local import servers
 from crawlstream_cli.local.cluster import LocalCluster
-from crawlstream_cli.local.home import find_jars
 from crawlstream_cli.local.partitions import redis_names
 from crawlstream_cli.local.ports import Ports, free_block
-from crawlstream_cli.local.servers import LocalServer
 from crawlstream_cli.local.supervisor import MARK, ProcessInfo
 from crawlstream_frontier.partitions.frontiers import Frontiers
 
@@ -56,9 +63,6 @@ QUICK = 60
 _EFFECTIVE_MS = 2_000
 """A lowered rule counts for windows that begin so long after it."""
 _FIRST_HOST = "127.77.0.1"
-REDIS_BYTES = 1 << 30
-_SHELVE_AT = "4"
-"""Pages of one host from which on their middle is on the shelf, where there is one."""
 SETTINGS = {
     # Webs under test live on loopback addresses.
     "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
@@ -122,7 +126,8 @@ class ChaosCluster:
         """Python of the version that all processes are started by; None: this one."""
         self.redis_names = redis_names(partitions)
         """The Redis of each partition."""
-        self.stores: Sequence[StoreReader] = readers(home) if pipelines else ()
+        self.stores: Sequence[Reader] = ()
+        """Readers of the pipelines' stores."""
         self._shape = _shape(pages, hosts)
         self.web = Web(free_block(1), **self._shape)
         self.servers: dict[str, RunningServer] = {}
@@ -294,28 +299,23 @@ class ChaosCluster:
         await self._stack.enter_async_context(site)
 
     async def _start_servers(self, ports: Ports) -> None:
-        jars = find_jars()
-        kafka = servers.kafka(self.home, port=ports.kafka, jars=jars)
-        behind = FaultyProxy(free_block(1), kafka.port)
-        _advertise(kafka, behind.port)
-        await self.by_hand("kafka", servers.format_kafka, kafka)
-        zookeeper = servers.zookeeper(self.home, port=ports.zookeeper, jars=jars)
-        all_servers = {"zookeeper": zookeeper, "kafka": kafka}
-        self.proxies = {"kafka": behind}
-        for number, name in enumerate(self.redis_names):
-            port = ports.redis + number
-            all_servers[name] = _redis(self.home, name, port)
-            self.proxies[name] = FaultyProxy(free_block(1), port)
-        if self.has_shelf:
-            shelf = all_servers["shelf"] = _shelf(self.home)
-            self.proxies["shelf"] = FaultyProxy(free_block(1), shelf.port)
-        for proxy in self.proxies.values():
-            await proxy.start()
-            self._stack.push_async_callback(proxy.stop)
-        for name, configured in all_servers.items():
-            server = self.servers[name] = RunningServer(configured)
+        configured = struck_servers(self.home, ports, self.redis_names, has_shelf=self.has_shelf)
+        self.servers = {name: RunningServer(each) for name, each in configured.items()}
+        if self.pipelines and self.before is None:
+            search = await self.by_hand(SEARCH, RunningOpenSearch, self.home / "data")
+            self.servers[SEARCH] = search
+        for name, server in self.servers.items():
+            if name not in WITHOUT_PROXY:
+                proxy = self.proxies[name] = FaultyProxy(free_block(1), server.port)
+                await proxy.start()
+                self._stack.push_async_callback(proxy.stop)
+        advertise(configured["kafka"], self.proxies["kafka"].port)
+        await self.by_hand("kafka", servers.format_kafka, configured["kafka"])
+        for name, server in self.servers.items():
             self._stack.push_async_callback(self.by_hand, name, server.kill)
             await self.by_hand(name, server.start)
+        if self.pipelines:
+            self.stores = readers(self.home, search=search_at(self.servers))
 
     def _cluster_environment(self, ports: Ports) -> Mapping[str, str]:
         return {
@@ -323,11 +323,11 @@ class ChaosCluster:
             **SETTINGS,
             **(_ROUND_SETTINGS if self.before else _ROUND_SETTINGS | _DROPS),
             **self.keyring.settings,
-            **(describe(self.home, has_table=not self.before) if self.pipelines else {}),
+            **(describe(self.home, search=search_at(self.proxies)) if self.pipelines else {}),
             **(_PATIENT if self.renderers else {}),
-            **(_on_shelf(self.proxies["shelf"]) if self.has_shelf else {}),
+            **(on_shelf(self.proxies["shelf"]) if self.has_shelf else {}),
             "KAFKA_HOSTS": f"127.0.0.1:{self.proxies['kafka'].port}",
-            **_addresses([self.proxies[name] for name in self.redis_names]),
+            **addresses([self.proxies[name] for name in self.redis_names]),
             "ZOOKEEPER_HOSTS": f"127.0.0.1:{ports.zookeeper}",
         }
 
@@ -360,38 +360,3 @@ def _local(home: Path, before: Path | None, ports: Ports, given: Mapping[str, st
     if before:
         return MixedCluster(home, before=before, ports=ports, env=given)
     return LocalCluster(home, ports=ports, env=given)
-
-
-def _addresses(redis: Sequence[FaultyProxy]) -> Mapping[str, str]:
-    """Settings that lead to the Redis of all partitions."""
-    if len(redis) == 1:
-        return {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(redis[0].port)}
-    listed = ",".join(f"127.0.0.1:{proxy.port}" for proxy in redis)
-    return {"REDIS_HOSTS": listed}
-
-
-def _redis(home: Path, name: str, port: int) -> LocalServer:
-    """The Redis of one partition."""
-    return servers.redis(home, port=port, max_memory=REDIS_BYTES, name=name)
-
-
-def _shelf(home: Path) -> LocalServer:
-    """A Redis for the middle of long queues."""
-    folder = home / "data" / "shelf"
-    return servers.redis(folder, port=free_block(1), max_memory=REDIS_BYTES, keeps_all=True)
-
-
-def _on_shelf(proxy: FaultyProxy) -> Mapping[str, str]:
-    """Settings with which queues are on it, and soon."""
-    address = f"redis://127.0.0.1:{proxy.port}/0"
-    return {"CRAWLSTREAM_SHELF": address, "CRAWLSTREAM_SHELVE_AT": _SHELVE_AT}
-
-
-def _advertise(kafka: LocalServer, port: int) -> None:
-    """Let Kafka send its clients to another port than its own."""
-    path = kafka.folder / "conf" / "kafka.properties"
-    own = f"advertised.listeners=PLAINTEXT://127.0.0.1:{kafka.port}"
-    text = path.read_text()
-    if own not in text:
-        raise SetupError(f"{path} does not say {own}")
-    path.write_text(text.replace(own, f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}"))

@@ -23,6 +23,7 @@ from crawlstream.tasks import wait_until
 from crawlstream_chaos.cluster import ChaosCluster
 from crawlstream_chaos.facts.facts import EMPTIES_SHELF
 from crawlstream_chaos.faults import BACK_S, Fault, FaultContext, FaultEffect, Inject, leased
+from crawlstream_chaos.stores.struck_servers import SEARCH
 from crawlstream_chaos.strikes.browsers import OF_RENDERERS
 from crawlstream_chaos.strikes.extra_processes import (
     dies_at,
@@ -214,23 +215,30 @@ def _faults() -> list[Fault]:
     return found
 
 
-def _of_shelf() -> list[Fault]:
-    """Return the faults that need a cluster with a shelf of its own."""
-    found = [
-        Fault("kill-shelf", "kill -9 of the shelf, and a new start", _kills_server("shelf")),
-        Fault("freeze-shelf", "SIGSTOP of the shelf for seconds", _freezes_server("shelf")),
-        Fault("cut-shelf", "all connections to the shelf are cut", _cuts("shelf")),
+def _of_store(name: str, title: str) -> list[Fault]:
+    """Return the faults of a server that only some clusters have."""
+    return [
+        Fault(f"kill-{name}", f"kill -9 of {title}, and a new start", _kills_server(name)),
+        Fault(f"freeze-{name}", f"SIGSTOP of {title} for seconds", _freezes_server(name)),
+        Fault(f"cut-{name}", f"all connections to {title} are cut", _cuts(name)),
         Fault(
-            "mute-shelf",
-            "what is asked of the shelf takes effect, the replies are lost",
-            _disturbs("shelf", "mute"),
+            f"mute-{name}",
+            f"what is asked of {title} takes effect, the replies are lost",
+            _disturbs(name, "mute"),
         ),
-        Fault(EMPTIES_SHELF, "the shelf loses everything: what is lost is told", empty_shelf),
     ]
-    return [replace(fault, is_for_all=False) for fault in found]
 
 
-OF_SHELF = _of_shelf()
+def _some(*faults: Fault) -> list[Fault]:
+    return [replace(fault, is_for_all=False) for fault in faults]
+
+
+OF_SHELF = _some(
+    *_of_store("shelf", "the shelf"),
+    Fault(EMPTIES_SHELF, "the shelf loses everything: what is lost is told", empty_shelf),
+)
+OF_SEARCH = _some(*_of_store(SEARCH, "the search server"))
+"""They need a cluster with pipelines of this version."""
 FAULTS: Mapping[str, Fault] = {
     fault.name: fault
     for fault in (
@@ -238,6 +246,7 @@ FAULTS: Mapping[str, Fault] = {
         *OF_REDIS,
         *OF_PARTITIONS,
         *OF_SHELF,
+        *OF_SEARCH,
         *OF_RENDERERS,
         Fault(
             "away-kafka", "SIGSTOP of kafka for half a minute", keep_kafka_away, is_for_all=False

@@ -142,11 +142,14 @@ class RunningServer(Program):
         super().start()
         self.wait_until_it_answers()
 
+    def answers(self) -> bool:
+        """Return whether the server answers a request."""
+        return PROBES[self.server.name.partition("-")[0]](self.port)
+
     def wait_until_it_answers(self) -> None:
         """Return when the server answers; SetupError with the end of its log when it does not."""
         deadline = time.monotonic() + _START_TIMEOUT_S
-        probe = PROBES[self.server.name.partition("-")[0]]
-        while not probe(self.port):
+        while not self.answers():
             is_running = self.is_running()
             if not is_running or time.monotonic() > deadline:
                 late = f"did not answer within {_START_TIMEOUT_S} s"

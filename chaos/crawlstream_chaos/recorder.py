@@ -29,7 +29,7 @@ _LOST_PAGES = re.compile(r"\$: (\d+) shelved pages ")
 _RESULTS = "crawled_firehose"
 _KEPT_OF_RESULT = (
     "appid", "attempt", "crawlid", "dropped", "has_body", "id", "payment", "proxy", "recovered",
-    "run", "signed", "status_code", "url",
+    "redirect_urls", "run", "signed", "status_code", "timestamp", "url",
 )  # fmt: skip
 
 

@@ -19,8 +19,7 @@ from crawlstream.tasks import leaves_of
 from crawlstream_chaos import report
 from crawlstream_chaos.cluster import ChaosCluster
 from crawlstream_chaos.facts.facts import RoundFailed, Violation
-from crawlstream_chaos.nemesis import FAULTS, OF_SHELF
-from crawlstream_chaos.pipelines.described import readers
+from crawlstream_chaos.nemesis import FAULTS, OF_SEARCH, OF_SHELF
 from crawlstream_chaos.rounds import Round, RoundResult, Say
 from crawlstream_chaos.scenarios import SCENARIOS, Scenario, chosen
 from crawlstream_chaos.strikes.pipeline_faults import OF_PIPELINES
@@ -64,7 +63,7 @@ class Options:
     @property
     def has_pipelines(self) -> bool:
         """Return whether pipelines have to store the results."""
-        of_them = {fault.name for fault in OF_PIPELINES}
+        of_them = {fault.name for fault in (*OF_PIPELINES, *OF_SEARCH)}
         return any(each.has_pipelines for each in self.scenarios) or not of_them.isdisjoint(
             _split(self.faults)
         )
@@ -134,7 +133,6 @@ class ScenarioRunner:
         )
         if options.has_versions:
             cluster.before = await asyncio.to_thread(before)
-            cluster.stores = readers(home, has_table=False) if pipelines else ()
         async with cluster:
             until = time.monotonic() + options.seconds
             for number, scenario in enumerate(cycle(options.scenarios)):

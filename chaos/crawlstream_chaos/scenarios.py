@@ -9,7 +9,7 @@ from typing import Literal
 
 from crawlstream_chaos.facts.facts import EMPTIES_SHELF
 from crawlstream_chaos.faults import Fault
-from crawlstream_chaos.nemesis import FAULTS
+from crawlstream_chaos.nemesis import FAULTS, OF_SEARCH
 from crawlstream_chaos.rounds import Round, RoundResult, rate_for
 from crawlstream_chaos.scenes.answered import answer_beside
 from crawlstream_chaos.scenes.companions import (
@@ -23,6 +23,7 @@ from crawlstream_chaos.scenes.paid import play_paid
 from crawlstream_chaos.scenes.poison import eat_poison
 from crawlstream_chaos.scenes.proxied import play_proxied
 from crawlstream_chaos.scenes.rendered import play_rendered
+from crawlstream_chaos.scenes.revisited import revisit_beside
 from crawlstream_chaos.scenes.rolling import roll
 from crawlstream_chaos.scenes.scraped import scrape_beside
 from crawlstream_chaos.scenes.skipped import skip_beside
@@ -361,9 +362,10 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario(
             "pipeline",
             "processes and stores of pipelines struck while crawlers and Kafka are, too",
-            _at_once([*OF_PIPELINES, *_named(*_BESIDE_PIPELINES)]),
+            _at_once([*OF_PIPELINES, *OF_SEARCH, *_named(*_BESIDE_PIPELINES)]),
             shortest_s=90,
             has_pipelines=True,
+            beside=(revisit_beside,),
         ),
         Scenario(
             "shelf",

@@ -66,6 +66,51 @@ def changed(**changes: Any) -> Facts:
     return with_store(replace(STORED, **changes))
 
 
+DOCUMENTS = [(f"http://127.0.0.1:1/{n}", f"id-{n}") for n in range(6)]
+INDEX = replace(
+    STORED,
+    statuses=frozenset([200, 404, 410]),
+    pages={},
+    documents=DOCUMENTS,
+    segments=[replace(FIRST, files={}), replace(LAST, files={})],
+)
+
+
+def with_index(*visits: Any, **changes: Any) -> Facts:
+    """With an index that has the newest pages; ``visits`` are further results."""
+    facts = with_store(replace(INDEX, **changes))
+    return replace(facts, records=[*facts.records, *visits])
+
+
+def again(number: int, name: str, at: str, offset: int, **value: Any) -> Any:
+    """A later result of a page."""
+    value = {"id": name, "timestamp": f"2026-11-29T{at}:00Z", **value}
+    return result(number, 3_500 + offset, offset=offset, **value)
+
+
+def of_documents(facts: Facts) -> list[str]:
+    """Violations of the law of documents."""
+    return list(LAWS["each document is the newest page"](facts))
+
+
+def test_an_index_has_the_newest_page_of_each_url() -> None:
+    """An older result counts as little as a failure, and a page that is gone has no document."""
+    assert audit(with_index()) == []
+    visits = [
+        again(1, "new", "12:00", 7),
+        again(1, "old", "11:00", 8),
+        again(2, "none", "12:00", 9, status_code=410),
+        again(3, "failed", "12:00", 10, status_code=500),
+        again(9, "elsewhere", "12:00", 11, redirect_urls=["http://127.0.0.1:1/4"]),
+        again(5, "id-5", "12:00", 12, status_code=404),
+    ]
+    found = {0: "id-0", 1: "new", 3: "id-3", 5: "id-5", 9: "elsewhere"}
+    documents = [(f"http://127.0.0.1:1/{n}", page) for n, page in found.items()]
+    assert of_documents(with_index(*visits, documents=documents)) == []
+    for missed in visits[:1] + visits[2:3] + visits[4:5]:
+        assert of_documents(with_index(missed))
+
+
 def test_what_is_good_is_called_good() -> None:
     """All pages once, a closed account, a reported delivery; also where some are filtered."""
     assert audit(with_store()) == []
@@ -115,6 +160,21 @@ PLANTED: dict[str, tuple[Plant, str, str]] = {
         lambda: changed(statuses=range(300, 400)),
         "each page is stored once",
         "stored, but not wanted: id-0",
+    ),
+    "a document that is missing": (
+        lambda: with_index(documents=DOCUMENTS[1:]),
+        "each document is the newest page",
+        "None of http://127.0.0.1:1/0, expected the page id-0",
+    ),
+    "a document that is twice": (
+        lambda: with_index(documents=[*DOCUMENTS, DOCUMENTS[0]]),
+        "each document is the newest page",
+        "2 documents of http://127.0.0.1:1/0",
+    ),
+    "a document that nobody has seen": (
+        lambda: with_index(documents=[*DOCUMENTS, ("http://127.0.0.1:1/7", "id-7")]),
+        "each document is the newest page",
+        "a document of no result: http://127.0.0.1:1/7",
     ),
     "a gap": (
         lambda: changed(segments=[FIRST, replace(LAST, start=4)]),

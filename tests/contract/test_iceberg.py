@@ -14,13 +14,14 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
 from crawlstream.errors import ConfigError, Unavailable
+from crawlstream_chaos.pipelines.iceberg_log import live_entries, metadata_of
 from pipeline_service.formats.columns import Column
 from pipeline_service.records.judging import Wanted, judge
 from pipeline_service.sinks.lake.iceberg import IcebergLake
 from pipeline_service.sinks.lake.opening import open_table, replay
 from pipeline_service.spec.lake import IcebergSpec
 from support.pipelines import writer
-from support.pipelines.iceberg_files import live_entries, metadata_of, rows_of_iceberg
+from support.pipelines.iceberg_files import rows_of_iceberg
 from support.pipelines.lake_contract import COLUMNS, DAY, NAME, OTHER, LakeContract, commit_of
 from support.pipelines.results import page_id, record
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,10 +28,12 @@ class Stored:
     """Contents of a pipeline's store."""
 
     pipeline: str
-    statuses: range = range(1000)
+    statuses: Collection[int] = range(1000)
     """Statuses of the pages that it stores."""
     pages: Mapping[str, Sequence[str]]
     """File -> ids of its pages."""
+    documents: Sequence[tuple[str, str]] | None = None
+    """URL and id of each document of an index of the newest pages; None: it keeps all pages."""
     bodies: frozenset[str] = frozenset()
     """Ids of the pages that it has a body of."""
     judged: frozenset[str] = frozenset()

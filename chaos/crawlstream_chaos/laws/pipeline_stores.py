@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
 from crawlstream_chaos.facts.facts import Facts, FedCrawl, TopicRecord
 from crawlstream_chaos.facts.stored import OUTCOMES, ClaimedSegment, Stored, count_of, unaccounted
 
 _RESULTS, _EVENTS = "crawled_firehose", "events"
+_GONE, _WELL = (404, 410), 2
+"""Statuses of pages that are gone, and the first digit of those of others that are there."""
 
 
 def each_page_once(facts: Facts) -> Iterator[str]:
     """Every wanted page of the topic is in the store once, and no other is."""
-    for stored in facts.stores:
+    for stored in _of_pages(facts):
         there = Counter(name for ids in stored.pages.values() for name in ids)
         wanted = {r.value["id"]: r.value["url"] for r in _results(facts) if _is_wanted(stored, r)}
         for name in sorted(wanted.keys() - there.keys()):
@@ -23,6 +26,51 @@ def each_page_once(facts: Facts) -> Iterator[str]:
                 yield f"{stored.pipeline}: stored {count} times: {wanted.get(name, name)}"
             elif name not in wanted and name not in stored.judged:
                 yield f"{stored.pipeline}: stored, but not wanted: {name}"
+
+
+def each_document_newest(facts: Facts) -> Iterator[str]:
+    """An index has one document for each URL, of its newest result; none if it is gone."""
+    for stored in facts.stores:
+        if stored.documents is not None:
+            yield from _misplaced(stored, stored.documents, _newest(facts))
+
+
+def _misplaced(
+    stored: Stored, documents: Sequence[tuple[str, str]], newest: Mapping[str, str | None]
+) -> Iterator[str]:
+    there = dict(documents)
+    for url, count in sorted(Counter(url for url, _ in documents).items()):
+        if count > 1:
+            yield f"{stored.pipeline}: {count} documents of {url}"
+    for url, page in sorted(newest.items()):
+        if there.get(url) != page:
+            expected = f"the page {page}" if page else "nothing"
+            yield f"{stored.pipeline}: {there.get(url)} of {url}, expected {expected}"
+    for url in sorted(there.keys() - newest.keys()):
+        if there[url] not in stored.judged:
+            yield f"{stored.pipeline}: a document of no result: {url}"
+
+
+def _newest(facts: Facts) -> Mapping[str, str | None]:
+    """Return the id of the newest result of each URL; None: the page is gone.
+
+    Of results with one id, the first counts.
+    """
+    first: dict[str, TopicRecord] = {}
+    for record in sorted(_results(facts), key=lambda each: (each.partition, each.offset)):
+        first.setdefault(record.value["id"], record)
+    newest: dict[str, str | None] = {}
+    for record in sorted(first.values(), key=lambda each: _time_of(each.value["timestamp"])):
+        value = record.value
+        status, page = value["status_code"], value["id"]
+        if status in _GONE or status // 100 == _WELL:
+            newest |= dict.fromkeys(value.get("redirect_urls") or (), None)
+            newest[value["url"]] = None if status in _GONE else page
+    return newest
+
+
+def _time_of(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 def segments_follow(facts: Facts) -> Iterator[str]:
@@ -58,7 +106,7 @@ def accounts_close(facts: Facts) -> Iterator[str]:
         total, rows = stored.tally(), sum(map(len, stored.pages.values()))
         if left := unaccounted(total):
             yield f"{stored.pipeline}: {left} records were read, and nobody says what they became"
-        if total["delivered"] != rows:
+        if stored.documents is None and total["delivered"] != rows:
             yield f"{stored.pipeline}: {total['delivered']} counted as delivered, {rows} stored"
         for fed in facts.fed:
             yield from _of_a_crawl(facts, stored, fed)
@@ -128,12 +176,18 @@ def _results(facts: Facts) -> Sequence[TopicRecord]:
     return [record for record in facts.records if record.topic == _RESULTS]
 
 
+def _of_pages(facts: Facts) -> Sequence[Stored]:
+    """Return the stores that keep all pages."""
+    return [stored for stored in facts.stores if stored.documents is None]
+
+
 def _is_wanted(stored: Stored, result: TopicRecord) -> bool:
     return result.value["status_code"] in stored.statuses
 
 
 LAWS = {
     "each page is stored once": each_page_once,
+    "each document is the newest page": each_document_newest,
     "segments follow each other": segments_follow,
     "accounts close": accounts_close,
     "a delivery is reported": deliveries_are_told,

@@ -1,7 +1,8 @@
-"""Chaos with pipelines: three of them store the results of a cluster, and are struck as it is.
+"""Chaos with pipelines: several of them store the results of a cluster, and are struck as it is.
 
-``described``     their file, and how their processes find a store that fails on purpose
-``objects``       that store: unavailable, full, or mute when a fault makes it so
-``store_reader``  reads its contents (``facts.stored``) from the disk without any process
-``table_reader``  does so with a Delta table, by ``delta_log``
+``described``      their file, and how their processes find a store that fails on purpose
+``objects``        that store: unavailable, full, or mute when a fault makes it so
+``store_reader``   reads its contents (``facts.stored``) from the disk without any process
+``table_reader``   does so with a table of a lake, whose log is in ``delta_log`` or ``iceberg_log``
+``search_reader``  does so with a search index, by the server itself
 """

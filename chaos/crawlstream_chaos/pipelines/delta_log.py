@@ -14,9 +14,29 @@ from urllib.parse import unquote
 
 from pyarrow import parquet
 
+_TOKEN = "/token"  # noqa: S105  of a position
+
+
+class DeltaLog:
+    """The log of a table, as its reader uses it."""
+
+    def __init__(self, table: Path) -> None:
+        self._table = table
+
+    def files(self) -> Sequence[Path]:
+        """Return the files whose rows are in the table, each as often as it is named."""
+        return live_files(self._table)
+
+    def positions(self) -> Mapping[str, tuple[int, int]]:
+        """Return next offset and token by the name of a position."""
+        found = applications(self._table)
+        return {
+            name: (found[name], found[name + _TOKEN]) for name in found if not name.endswith(_TOKEN)
+        }
+
 
 def live_files(table: Path) -> Sequence[Path]:
-    """Return the files whose rows are in the table; a file that is named twice is there twice."""
+    """Return the files whose rows are in the table, each as often as it is named."""
     files: dict[str, int] = {}
     for actions in _entries(table / "_delta_log"):
         for action in actions:

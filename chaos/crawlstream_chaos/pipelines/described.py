@@ -1,4 +1,4 @@
-"""The pipelines of a cluster under faults: into an object store, a folder, and a Delta table.
+"""The pipelines of a cluster under faults: into files, tables, and a search index.
 
 Files are short and soon complete, so that a fault strikes at any step of some of them.
 """
@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crawlstream_chaos.pipelines import objects
+from crawlstream_chaos.pipelines.delta_log import DeltaLog
+from crawlstream_chaos.pipelines.iceberg_log import IcebergLog
 from crawlstream_chaos.pipelines.objects import ROOT
+from crawlstream_chaos.pipelines.search_reader import SearchReader
 from crawlstream_chaos.pipelines.store_reader import StoreReader
 from crawlstream_chaos.pipelines.table_reader import TableReader
 
@@ -22,11 +25,23 @@ sink = {{kind = "files", format = "jsonl.zst", path = "objects://bucket", max_ag
 where = {{status = ["2xx"]}}
 sink = {{kind = "files", format = "warc.gz", path = "{folder}", max_age = "2s", max_records = 60}}
 """  # noqa: E501  TOML wants it in one line
-_TABLE = """
+_NEWER = """
 [pipeline.lake]
 where = {{status = ["2xx"]}}
 sink = {{kind = "delta", url = "{folder}/table", body = "bytes", max_age = "5s", max_records = 50}}
-"""
+
+[iceberg.chaos]
+type = "sql"
+uri = "sqlite:///{folder}/catalog.db"
+
+[pipeline.iceberg]
+where = {{status = ["2xx"]}}
+sink = {{kind = "iceberg", catalog = "chaos", table = "web.pages", url = "{folder}/iceberg", body = "bytes", max_age = "5s", max_records = 50}}
+
+[pipeline.search]
+sink = {{kind = "search", url = "{search}"}}
+"""  # noqa: E501  TOML wants it in one line
+"""Sinks that the version before does not know."""
 _REGISTER = """
 import sys
 if "pipeline_service" in sys.orig_argv:
@@ -40,31 +55,46 @@ The module of the store is copied next to it: the version before runs without th
 _BUCKET = "bucket"
 
 
+Reader = StoreReader | SearchReader
+
+
 def objects_of(home: Path) -> Path:
     """Where the object store keeps what it has."""
     return home / "data" / "objects"
 
 
-def describe(home: Path, *, has_table: bool) -> Mapping[str, str]:
+def describe(home: Path, *, search: str) -> Mapping[str, str]:
     """Write the file of the pipelines; the variables by which their processes find all of it.
 
-    ``has_table``: they know Delta tables, which an earlier version does not.
+    ``search``: URL of the search server; empty for processes of the version before, which know
+    neither it nor tables.
     """
     python, folder, file = home / "python", home / "data" / "files", home / "pipelines.toml"
     python.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (python / "sitecustomize.py").write_text(_REGISTER)
     (python / "chaos_objects.py").write_text(Path(objects.__file__).read_text())
-    file.write_text((_FILE + _TABLE * has_table).format(folder=folder))
+    described = _FILE + _NEWER * bool(search)
+    file.write_text(described.format(folder=folder, search=search))
     path = os.pathsep.join(filter(None, (str(python), os.environ.get("PYTHONPATH"))))
     return {"CRAWLSTREAM_PIPELINES": str(file), ROOT: str(objects_of(home)), "PYTHONPATH": path}
 
 
-def readers(home: Path, *, has_table: bool = True) -> Sequence[StoreReader]:
-    """Return the readers of their stores."""
+def readers(home: Path, *, search: str) -> Sequence[Reader]:
+    """Return the readers of their stores; ``search``: as above, past the proxy."""
     bucket, files = objects_of(home) / _BUCKET, home / "data" / "files"
-    tables = [TableReader("lake", files / "table", statuses=range(200, 300))]
-    return [
-        *(tables if has_table else ()),
+    well = range(200, 300)
+    found = [
         StoreReader("archive", bucket / "archive" / "edition=1"),
-        StoreReader("pages", files / "pages" / "edition=1", statuses=range(200, 300)),
+        StoreReader("pages", files / "pages" / "edition=1", statuses=well),
+    ]
+    if not search:
+        return found
+    table, iceberg = files / "table", files / "iceberg"
+    log = IcebergLog(files / "catalog.db", "web.pages")
+    return [
+        *found,
+        TableReader("lake", table, DeltaLog(table), statuses=well),
+        TableReader("iceberg", iceberg, log, statuses=well),
+        SearchReader("search", search, "pages"),
     ]

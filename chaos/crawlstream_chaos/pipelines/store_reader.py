@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ _BESIDE = re.compile(rb"^WARC-Concurrent-To: ", re.MULTILINE)
 class StoreReader:
     """Reads what one pipeline has stored; what it has read once, it reads again if it changed."""
 
-    def __init__(self, pipeline: str, folder: Path, *, statuses: range = range(1000)) -> None:
+    def __init__(
+        self, pipeline: str, folder: Path, *, statuses: Collection[int] = range(1000)
+    ) -> None:
         self.pipeline = pipeline
         self._folder = folder
         self._statuses = statuses

@@ -1,20 +1,34 @@
-"""Reads the Delta table of a pipeline from the disk: files that its log names, and notes."""
+"""Reads a table of a lake from the disk: files that its log names, and notes next to it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 from crawlstream_chaos.facts.stored import ClaimedSegment
-from crawlstream_chaos.pipelines.delta_log import applications, live_files
 from crawlstream_chaos.pipelines.store_reader import StoreReader
 
-_TOKEN = "/token"  # noqa: S105  of a position
+
+class TableLog(Protocol):
+    """Log of a table, of any format."""
+
+    def files(self) -> Sequence[Path]:
+        """Return the files whose rows are in the table, each as often as it is named."""
+
+    def positions(self) -> Mapping[str, tuple[int, int]]:
+        """Return next offset and token by the name of a position."""
 
 
 class TableReader(StoreReader):
     """Reads what one pipeline has stored in a table; only files that its log names count."""
+
+    def __init__(
+        self, pipeline: str, folder: Path, log: TableLog, *, statuses: Collection[int]
+    ) -> None:
+        super().__init__(pipeline, folder, statuses=statuses)
+        self._log = log
 
     def has_stored(self, source: Mapping[int, int]) -> bool:
         """Return whether all partitions are in the table up to these offsets."""
@@ -22,8 +36,7 @@ class TableReader(StoreReader):
         return all(ends.get(number, 0) >= end for number, end in source.items())
 
     def _files(self) -> Sequence[str]:
-        found = live_files(self._folder)
-        names = [str(path.relative_to(self._folder)) for path in found]
+        names = [str(path.relative_to(self._folder)) for path in self._log.files()]
         assert len(set(names)) == len(names), "the log names a file twice"
         return sorted(names)
 
@@ -33,11 +46,9 @@ class TableReader(StoreReader):
 
     def _positions(self) -> Iterator[tuple[str, int, int, int]]:
         """Yield topic, partition, next offset and token of each position."""
-        found = applications(self._folder)
-        for name in sorted(found):
-            if not name.endswith(_TOKEN):
-                topic, number = name.split("/")[-2:]
-                yield topic, int(number), found[name], found[name + _TOKEN]
+        for name, (at, token) in sorted(self._log.positions().items()):
+            topic, number = name.split("/")[-2:]
+            yield topic, int(number), at, token
 
     def _chain(self, topic: str, partition: int, at: int, token: int) -> Iterator[ClaimedSegment]:
         """Yield the segments of a partition, the last one first."""

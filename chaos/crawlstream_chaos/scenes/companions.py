@@ -52,6 +52,19 @@ async def play_beside(
             is_over.set()
 
 
+_ENDED_S = 240
+
+
+async def have_ended(round_: Round, crawls: Sequence[FedCrawl]) -> None:
+    """Wait for the end of crawls; the auditor reports an ending that does not come."""
+    records = round_.cluster.recorder.crawl
+    with suppress(TimeoutError):
+        await wait_until(
+            lambda: all(has_ended(each, records(each.crawlid)) for each in crawls),
+            timeout_s=_ENDED_S,
+        )
+
+
 # Small crawls.
 
 _FED_BESIDE, _SEEDS_EACH = 25, 3

@@ -15,9 +15,9 @@ from functools import partial
 from zlib import crc32
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.tasks import wait_until
-from crawlstream_chaos.facts.facts import APP, FedCrawl, has_ended
+from crawlstream_chaos.facts.facts import APP, FedCrawl
 from crawlstream_chaos.rounds import Round
+from crawlstream_chaos.scenes.companions import have_ended
 from crawlstream_chaos.scripted_site import CrawlerSite, page, serving
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.waste.families import (
@@ -40,7 +40,6 @@ _FAR = 7_007
 _MOST = 6
 """Crawls over the seconds of a round."""
 _FEED_EVERY_S = 2.0
-_ENDED_S = 240
 
 
 async def skip_beside(round_: Round, is_over: asyncio.Event) -> None:
@@ -58,12 +57,7 @@ async def skip_beside(round_: Round, is_over: asyncio.Event) -> None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(is_over.wait(), pause_s)
                 break
-        records = round_.cluster.recorder.crawl
-        with suppress(TimeoutError):  # The auditor reports an ending that does not come.
-            await wait_until(
-                lambda: all(has_ended(each, records(each.crawlid)) for each in fed),
-                timeout_s=_ENDED_S,
-            )
+        await have_ended(round_, fed)
 
 
 @contextmanager

@@ -17,9 +17,10 @@ from redis.exceptions import RedisError
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.tasks import beside, wait_until
-from crawlstream_chaos.cluster import REDIS_BYTES, ChaosCluster
+from crawlstream_chaos.cluster import ChaosCluster
 from crawlstream_chaos.faults import BACK_S, Fault, FaultContext, FaultEffect, Inject, leased
 from crawlstream_chaos.proxy import FaultyProxy
+from crawlstream_chaos.stores.struck_servers import REDIS_BYTES
 from crawlstream_frontier.partitions.frontiers import Frontiers
 
 _FOLLOW_EVERY_S = 0.3

@@ -45,7 +45,9 @@ def result(number: int, at: float, offset: int | None = None, **value: Any) -> T
     name, url = f"id-{number}", f"http://127.0.0.1:1/{number}"
     ban = BANS.get(url)
     value = {**({"has_body": False, "dropped": ban} if ban else {}), **value}
-    fields = {"key": name, "id": name, "url": url, "status_code": 200, **value}
+    when = "2026-11-28T10:00:00Z"
+    fields = {"id": name, "url": url, "status_code": 200, "timestamp": when, **value}
+    fields = {"key": fields["id"], **fields}
     return record("crawled_firehose", number if offset is None else offset, at, **fields)
 
 

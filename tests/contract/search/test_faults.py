@@ -12,8 +12,19 @@ from crawlstream.retry import Backoff
 from pipeline_service.contract import row, rows_of
 from support.pipelines.results import page_id
 from support.pipelines.search_server import SearchServer
-from support.pipelines.searching import SPEC, ids, opened, standing, written_in_batches
+from support.pipelines.searching import SPEC, ids, opened, placed, standing, written_in_batches
 from support.pipelines.targets import documents_of
+
+
+def test_a_late_write_does_not_bring_back_a_deleted_document(
+    server: SearchServer, url: str
+) -> None:
+    """Not within a day of the delete."""
+    with closing(opened(url)) as store:
+        store.put([placed(0, 10), placed(1, 11, is_gone=True)])
+        server.indexes["pages"].now += 24 * 3600
+        store.put([placed(0, 10)])
+        assert documents_of(url) == {}
 
 
 @pytest.mark.parametrize("status", [429, 503, 500, 409])

@@ -77,7 +77,7 @@ class SearchIndex:
         for name, rule in mappings.get("properties", {}).items():
             if rule.keys() - _PARAMETERS or rule.get("type", "object") not in TYPES:
                 raise ApiError(400, "mapper_parsing_exception", f"no such mapping of [{name}]")
-            if name in known and known[name] != rule:
+            if name in known and _fixed(known[name]) != _fixed(rule):
                 raise ApiError(400, "illegal_argument_exception", f"[{name}] is another type")
             known[name] = dict(rule)
         if "dynamic" in mappings:
@@ -144,8 +144,12 @@ class SearchIndex:
             value = source.get(key)
             for each in value if isinstance(value, list) else [value]:
                 if each is not None and not _fits(rule, each):
-                    shown = f"failed to parse field [{key}] in document with id '{name}'"
-                    raise ApiError(400, "mapper_parsing_exception", shown, f"not {rule['type']}")
+                    kind = rule.get("type", "object")
+                    shown = f"failed to parse field [{key}] of type [{kind}] in document '{name}'"
+                    raise ApiError(400, "mapper_parsing_exception", shown, f"not {kind}")
+                if rule.get("type") == "keyword" and _is_immense(rule, each):
+                    shown = f'Document contains at least one immense term in field="{key}"'
+                    raise ApiError(400, "illegal_argument_exception", shown)
 
 
 def _conflict(name: str, reason: str) -> ApiError:
@@ -158,8 +162,6 @@ def _fits(rule: Mapping[str, Any], value: Any) -> bool:
     if rule.get("enabled") is False:
         return True
     kind = rule.get("type", "object")
-    if kind == "keyword" and isinstance(value, str) and len(value) <= rule.get("ignore_above", 1e9):
-        return len(value.encode()) <= _LONGEST_TERM
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind == "long":
         return is_number and int(value) == value and -(1 << 63) <= value < 1 << 63
@@ -168,6 +170,20 @@ def _fits(rule: Mapping[str, Any], value: Any) -> bool:
     if kind == "date":
         return isinstance(value, str) and _is_date(value)
     return isinstance(value, _PYTHON.get(kind, dict))
+
+
+def _is_immense(rule: Mapping[str, Any], value: Any) -> bool:
+    """Return whether a keyword is indexed, and longer than a term may be."""
+    return (
+        value is not None
+        and len(value.encode()) > _LONGEST_TERM
+        and (len(value) <= rule.get("ignore_above", 1e9))
+    )
+
+
+def _fixed(rule: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the part of a rule that cannot be changed."""
+    return {name: value for name, value in rule.items() if name != "ignore_above"}
 
 
 def _is_date(value: str) -> bool:

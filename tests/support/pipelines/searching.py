@@ -34,9 +34,9 @@ def opened(url: str, *, owner: str = "p:1", is_open: bool = True) -> SearchStore
     return store
 
 
-def placed(number: int, version: int, *, is_gone: bool = False) -> Row:
-    """A row of the one document ``x``."""
-    place = DocumentPlace("x", version, is_gone=is_gone)
+def placed(number: int, version: int, *, document: str = "x", is_gone: bool = False) -> Row:
+    """A row of one document."""
+    place = DocumentPlace(document, version, is_gone=is_gone)
     return Row(f"k{number}", number, {DOCUMENT: place, "url": f"{version}"})
 
 

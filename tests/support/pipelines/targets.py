@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -52,10 +52,13 @@ _TIMEOUT_S = 300
 class Writing:
     """A writer process: forked of one that has imported all, so that it costs little to begin."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, env: Mapping[str, str], run: Callable[[Mapping[str, str]], None] = writer.run
+    ) -> None:
+        """``run``: writes, by these variables."""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*PRELOADED])
-        self._process = context.Process(target=writer.run, args=[dict(env)], daemon=True)
+        self._process = context.Process(target=run, args=[dict(env)], daemon=True)
         self._process.start()
 
     def __enter__(self) -> Self:

@@ -22,7 +22,7 @@ def test_object_store_needs_nothing_of_the_chaos_package(tmp_path: Path) -> None
 
     It is registered only in pipeline processes, recognised by their command line.
     """
-    environment = {**os.environ, **describe(tmp_path, has_table=False)}
+    environment = {**os.environ, **describe(tmp_path, search="")}
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT_CHAOS, "pipeline_service"],
         env=environment,
