@@ -1,11 +1,12 @@
-"""Opens pages of a WACZ file in two players of other projects, and prints the text that each shows.
+"""Opens pages of a WACZ file in two players of other projects, and prints what each shows.
 
     npm pack replaywebpage && tar xzf replaywebpage-*.tgz
     python3 -m venv pywb && pywb/bin/pip install pywb
     PYTHONPATH=tests .venv/bin/python -m referees.archives.replay site.wacz package pywb/bin URL...
 
 ``package`` is the unpacked npm package, ``pywb/bin`` the folder of pywb's programs. Exit code 0
-only if both players show a text for each URL, and the same one.
+only if both players show a text for each URL, and the same one, with the same pictures: each image
+with its size, or 0 x 0 if it is missing, and the images that styles have loaded.
 """
 
 from __future__ import annotations
@@ -32,19 +33,33 @@ _LOOKS, _PAUSE_S = 60, 1.0
 _PAGE = """<!doctype html><script src="/replay/ui.js"></script>
 <replay-web-page source="/site.wacz" url="%s" embed="default" replayBase="/replay/"
  style="height: 600px"></replay-web-page>"""
-_SHOWN = """(() => {
+_READ = """const read = (view) => {
+  const seen = view.document, name = (url) => url.split("/").pop();
+  const text = seen.body?.innerText ?? "";
+  if (!text.trim() || [...seen.images].some((image) => !image.complete)) return "";
+  const images = [...seen.images].map((image) =>
+    `${name(image.currentSrc)} ${image.naturalWidth} x ${image.naturalHeight}`);
+  const loaded = view.performance.getEntriesByType("resource");
+  const styles = loaded.filter((one) => one.initiatorType === "css" && one.decodedBodySize > 0);
+  return [text, ...images, ...styles.map((one) => `styles ${name(one.name)}`)].join("\\n");
+};"""
+_SHOWN = (
+    f"(() => {{ {_READ}"
+    """
   const shown = [];
   const walk = (root) => {
     for (const each of root.querySelectorAll("*")) {
       if (each.shadowRoot) walk(each.shadowRoot);
       if (each.tagName !== "IFRAME" || !each.contentDocument) continue;
-      if (/mp_/.test(each.src)) shown.push(each.contentDocument.body?.innerText ?? "");
+      if (/mp_/.test(each.src)) shown.push(read(each.contentWindow));
       walk(each.contentDocument);
     }
   };
   walk(document);
   return shown.join("");
 })()"""
+)
+_SHOWN_ALONE = f"(() => {{ {_READ} return read(window); }})()"
 
 
 class _Ranges(http.server.SimpleHTTPRequestHandler):
@@ -57,7 +72,7 @@ class _Ranges(http.server.SimpleHTTPRequestHandler):
             super().do_GET()
             return
         content, (begin, end) = path.read_bytes(), asked.groups()
-        first = int(begin) if begin else len(content) - int(end)
+        first = int(begin) if begin else max(len(content) - int(end), 0)
         last = min(int(end), len(content) - 1) if begin and end else len(content) - 1
         self.send_response(206)
         self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
@@ -98,7 +113,7 @@ async def _compare(folder: Path, ports: tuple[int, int], urls: Sequence[str]) ->
                 page = f"http://127.0.0.1:{first_port}/{number}.html"
                 first = await _text_in(await browser.tab(), page, _SHOWN)
                 page = f"http://127.0.0.1:{second_port}/site/{quote(url, safe=':/?&=%')}"
-                second = await _text_in(await browser.tab(), page, "document.body.innerText")
+                second = await _text_in(await browser.tab(), page, _SHOWN_ALONE)
                 is_same &= bool(first) and first == second
                 told = {"url": url, "replayweb": first, "pywb": second}
                 sys.stdout.write(json.dumps(told) + "\n")
