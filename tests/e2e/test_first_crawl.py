@@ -174,7 +174,7 @@ async def test_a_crawl_can_be_left_and_followed_again(
 
 
 async def test_an_archive_has_the_images_of_its_pages(cluster: Cluster, tmp_path: Path) -> None:
-    """From another host and of styles, without being pages; ``--no-requisites`` leaves them out."""
+    """And redirects to pages. ``--no-requisites`` leaves images and styles out."""
     markup = b"<link rel=stylesheet href=s.css><img srcset='//127.77.0.2:%d/1.png 2x'>"
     pages = {
         "/s.css": Answer(b"a{background:url(2.png)}", headers={"Content-Type": "text/css"}),
@@ -183,7 +183,8 @@ async def test_an_archive_has_the_images_of_its_pages(cluster: Cluster, tmp_path
     kept = {}
     with serving(pages) as site:
         site.pages["/"] = Answer(markup % site.port)
-        url = site.url("/", "127.77.0.1")
+        site.pages["/old"] = Answer(status=301, headers={"Location": "/"})
+        url = site.url("/old", "127.77.0.1")
         for name in ("--requisites", "--no-requisites"):
             file = tmp_path / f"{name}.wacz"
             done = await cluster.run("crawl", url, name, "-o", str(file), "--json")
@@ -192,9 +193,9 @@ async def test_an_archive_has_the_images_of_its_pages(cluster: Cluster, tmp_path
                 index = gzip.decompress(packed.read("indexes/index.cdx.gz")).splitlines()
                 assert len(packed.read("pages/pages.jsonl").splitlines()) == 2
             kept[name] = sorted(json.loads(line.split(b" ", 2)[2])["url"] for line in index)
-        images = [site.url(path, "127.77.0.1") for path in ("/", "/2.png", "/s.css")]
+        images = [site.url(path, "127.77.0.1") for path in ("/", "/2.png", "/old", "/s.css")]
         assert kept["--requisites"] == [*images, site.url("/1.png", "127.77.0.2")]
-    assert kept["--no-requisites"] == [url]
+    assert kept["--no-requisites"] == [images[0], url]
 
 
 async def test_nobody_can_follow_what_is_not_known(cluster: Cluster) -> None:

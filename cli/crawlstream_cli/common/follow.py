@@ -14,6 +14,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Record
 from crawlstream.bus.tail import offsets_since, read_topic
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.result import REQUISITE
 from crawlstream.tasks import end
 from crawlstream.wire import jsontext
 from crawlstream_cli.common.cluster_requests import ends_of, refusal, send
@@ -223,7 +224,7 @@ class Follower:
             key = record.key or str(value["id"]).encode()
             if key not in self._seen:
                 self._seen.add(key)
-                self.progress.requisites += 1
+                self.progress.requisites += value.get("kind") == REQUISITE
                 self._on_result(record.value or b"", value)
 
     async def _events(self, topic: str, offsets: Mapping[int, int], *, follow: bool = True) -> None:

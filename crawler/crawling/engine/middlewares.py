@@ -71,6 +71,7 @@ class OutcomeMiddleware:
         if page is not None and ROBOTS not in request.meta:
             failpoint("after_fetch")
             response = with_charset(response)
+            response.request = request
             await self._outcomes.judge(page, response)
             self._read_directives(page, request, response)
         return response

@@ -136,7 +136,6 @@ class Lane:
             response = await self._fetch(request, page)
             await self._turns.take()
             response = await self._outcome.process_response(request, response)
-        response.request = request
         return response
 
     async def _parse(self, page: Page, request: Request, response: Response) -> None:

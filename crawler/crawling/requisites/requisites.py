@@ -29,6 +29,7 @@ from crawling.page.directives import directives_of
 from crawling.page.page import Page
 from crawling.page.rights import rights_of
 from crawling.page.scrapy_request import PAGE, AddressRequest, headers_of, octets_in
+from crawling.publish.deadlines import publishing
 from crawling.publish.publisher import Publisher
 from crawling.render.judge import Judge, Rests
 from crawling.requisites.found import Requisite, requisites_of
@@ -43,7 +44,7 @@ from crawlstream.boot.failpoints import failpoint
 from crawlstream.boot.settings import Settings
 from crawlstream.model.crawl import Entry, Lease
 from crawlstream.model.egress.render import TYPES
-from crawlstream.model.result import REQUISITE, CrawlResult
+from crawlstream.model.result import REDIRECT, REQUISITE, CrawlResult
 from crawlstream.model.statuses import RETRIED
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.model.url import origin_of
@@ -111,6 +112,11 @@ class Requisites:
         )
         return replace(result, requisites=await loading.run(found))
 
+    async def redirected(self, page: Page, response: Response) -> None:
+        """Publish the response of a redirect, which has no result. GivenUp."""
+        with publishing(page):
+            await self._publish(page, response, REDIRECT)
+
     async def _rules(self) -> ThrottleTable | None:
         """Return rules that were in force a second ago; None before the first. GivenUp."""
         if time.monotonic() >= self._read_again_at:
@@ -164,7 +170,8 @@ class Requisites:
             lent, response = await self._answer(page, url, most_bytes=most_bytes, left_s=left_s)
             try:
                 if response.status not in RETRIED:
-                    await self._publish(lent, response)
+                    await self._publish(lent, response, REQUISITE)
+                    failpoint("after_requisite")
             finally:
                 self._return(lent)
             return response
@@ -254,19 +261,18 @@ class Requisites:
             budget.weigh(lent, len(plain.body) + len(response.body))
         return plain
 
-    async def _publish(self, lent: Page, response: Response) -> None:
-        self._read_statements(lent, response)
+    async def _publish(self, page: Page, response: Response, kind: str) -> None:
+        self._read_statements(page, response)
         result = ClusterSpider.result(self._parts.spider(), response)
-        await self._parts.publisher.requisite(replace(result, kind=REQUISITE))
-        failpoint("after_requisite")
+        await self._parts.publisher.requisite(replace(result, kind=kind))
 
-    def _read_statements(self, lent: Page, response: Response) -> None:
+    def _read_statements(self, page: Page, response: Response) -> None:
         """Note what a response says about its body, which may not be kept."""
-        settings, profile = self._parts.settings, lent.lease.profile
+        settings, profile = self._parts.settings, page.lease.profile
         assert response.request is not None
         agent = (response.request.headers.get(b"User-Agent") or b"").decode("latin-1")
         purpose = profile.purpose or settings.purpose
-        lent.directives = directives_of(response, product_token(agent), None)
-        lent.rights = rights_of(response, None, None, purpose)
+        page.directives = directives_of(response, product_token(agent), None)
+        page.rights = rights_of(response, None, None, purpose)
         obeyed = {*settings.drop, *(profile.drop or ())}
-        lent.dropped = ban_of(lent.directives.texts, obeyed, lent.received_at, lent.rights)
+        page.dropped = ban_of(page.directives.texts, obeyed, page.received_at, page.rights)

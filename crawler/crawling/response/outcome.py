@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 from scrapy.exceptions import IgnoreRequest
@@ -63,6 +63,8 @@ class Outcomes:
         self._count = count
         self.redirects = redirects
         self._payments = payments
+        self.archive: Callable[[Page, Response], Awaitable[None]] | None = None
+        """Publishes the response of a redirect, for crawls that archive it."""
 
     async def judge(self, page: Page, response: Response) -> None:
         """Return if the response is for the spider; raise Ended if it is not."""
@@ -84,6 +86,8 @@ class Outcomes:
         refresh_s = self.settings.metarefresh_maxdelay if self.settings.metarefresh_enabled else 0
         target = redirect_of(page, response, refresh_s, self.redirects)
         if target is not None:
+            if page.lease.profile.archive and self.archive:
+                await self.archive(page, response)
             await self._follow(page, target)
             raise PageEnded
         if isinstance(response, Undecoded):

@@ -163,11 +163,13 @@ def _requisites(
     way: Way,
     noting: Callable[[Page], AbstractContextManager[None]],
 ) -> Requisites:
+    """Return what archives requisites; it also archives redirects."""
+
     def spider() -> ClusterSpider:
         assert isinstance(crawler.spider, ClusterSpider), "it is open"
         return crawler.spider
 
-    return Requisites(
+    requisites = Requisites(
         RequisiteParts(
             leases=outcomes.leases,
             robots=further,
@@ -180,6 +182,8 @@ def _requisites(
             agent=crawler.settings["USER_AGENT"] or "",
         )
     )
+    outcomes.archive = requisites.redirected
+    return requisites
 
 
 def _guarded(

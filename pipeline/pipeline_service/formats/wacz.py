@@ -69,7 +69,7 @@ class Wacz:
             self._begin_warc()
         self._warc.write(value, page)
         self._latest = max(self._latest, page.timestamp)
-        if page.is_requisite:
+        if not page.is_page:
             return
         self._first = self._first or page
         if page.status_code // 100 == 2 and is_html(page.mime, page.encoding, page.body):

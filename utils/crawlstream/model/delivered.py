@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Final
 
-from crawlstream.model.result import REQUISITE, AsSent, PageFields, page_fields
+from crawlstream.model.result import AsSent, PageFields, page_fields
 
 _TYPE = re.compile(r"(?:\A|,)[ \t]*([!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+)[ \t]*(?=[;,]|\Z)")
 
@@ -81,9 +81,9 @@ class Delivered(PageFields):
         return self.extra.get("incomplete") is True
 
     @property
-    def is_requisite(self) -> bool:
-        """Return whether it is a requisite of a page, and not a page of the crawl."""
-        return self.extra.get("kind") == REQUISITE
+    def is_page(self) -> bool:
+        """Return whether it is a page of the crawl, and not a requisite or redirect of one."""
+        return "kind" not in self.extra
 
     @property
     def mime(self) -> str:

@@ -145,12 +145,12 @@ class CrawlResult(PageFields):
     screenshot_body: bytes | None = None
     """PNG of ``screenshot``; None: there is none, or it is in the body store."""
     kind: str | None = None
-    """``REQUISITE``; None: it is a page."""
+    """Kind of record: ``REQUISITE`` or ``REDIRECT``; None: it is the result of a page."""
     requisites: Mapping[str, object] | None = None
     """Account of the requisites of the page: see ``docs/wire.md``; None: its crawl has none."""
 
 
-REQUISITE = "requisite"
+REQUISITE, REDIRECT = "requisite", "redirect"
 
 
 def digest_of(body: bytes) -> str:

@@ -76,6 +76,28 @@ async def test_requisites_of_a_page_have_records_of_their_own(cluster: CrawlerCl
     assert b64decode(came[site.url("/3.png", CDN)]["body"]) == picture("3").body
 
 
+@both_ways
+async def test_archives_have_the_responses_of_redirects(cluster: CrawlerCluster) -> None:
+    """As they were sent, each once, without being results; other crawls publish none."""
+    moved = b"HTTP/1.1 301 Gone away\r\nlocation: /new\r\nContent-Length: 0\r\n"
+    refresh = b"<meta http-equiv=refresh content='0; url=/old'>"
+    pages = {"/old": Answer(raw=moved + b"\r\n"), "/new": html("new"), "/": html(refresh.decode())}
+    with serving(pages) as site, cluster.worker():
+        for archive in (True, None):
+            seed = {"url": site.url("/"), "archive": archive, "crawlid": f"{archive}"}
+            await cluster.end_of(await cluster.ask(seed), timeout_s=30)
+    records = cluster.records(cluster.topics.requisites)
+    assert [(record["url"], record["kind"]) for record in records] == [
+        (site.url("/"), "redirect"),
+        (site.url("/old"), "redirect"),
+    ]
+    assert (records[0]["body"], records[1]["status_code"]) == (refresh.decode(), 301)
+    assert records[1]["as_sent"] == {"head": moved.decode()}
+    results = cluster.results()
+    assert [result["url"] for result in results] == [site.url("/new")] * 2
+    assert len({record["id"] for record in [*records, *results]}) == 4
+
+
 async def test_a_page_requests_no_more_than_its_rule_allows(cluster: CrawlerCluster) -> None:
     """Nor what its run has; the next page of the site requests what styles still need."""
     rule = ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=64, render=3)
