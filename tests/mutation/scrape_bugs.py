@@ -55,8 +55,8 @@ SCRAPE_BUGS = {
     ),
     "a page that was fetched with a login answers others": Bug(
         module="rest_service.v2.scrapes.scrape_order",
-        right="        if is_own or not isinstance(self.render, bool):\n",
-        wrong="        if not isinstance(self.render, bool):\n",
+        right="        if is_own or wish:\n",
+        wrong="        if wish:\n",
         test="unit/rest/scrapes/test_recent_pages.py::kind_of_a_scrape",
     ),
     "a map lists URLs of other sites": Bug(

@@ -15,7 +15,6 @@ from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.scope import (
     DirectiveUse,
-    PageScore,
     Redirects,
     Scope,
     SitemapUse,
@@ -27,43 +26,15 @@ from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream.model.web.purposes import Purpose
 from crawlstream_cli.common.times import seconds_of
 from crawlstream_cli.crawl.budget_texts import bytes_of
+from crawlstream_cli.crawl.option_types import (
+    DomainBytes,
+    DomainFailedShare,
+    Score,
+    Screenshot,
+    Tls,
+)
 
 _Texts = list[str] | None
-
-_DomainBytes = Annotated[
-    int | None,
-    typer.Option(
-        parser=bytes_of,
-        metavar="BYTES",
-        help="Most bytes of pages per domain: 50M. Then no more of its pages are fetched.",
-    ),
-]
-_DomainFailedShare = Annotated[
-    float | None,
-    typer.Option(
-        min=0.05,
-        max=1,
-        metavar="SHARE",
-        help="Leave a domain at this share of failed pages, from 100 of its pages on.",
-    ),
-]
-
-_Tls = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PROFILE",
-        help=(
-            "TLS profile to ask for the pages with: default, legacy for old servers, chrome,"
-            " firefox or safari; see CRAWLSTREAM_TLS_PROFILES."
-        ),
-    ),
-]
-_Score = Annotated[
-    PageScore | None,
-    typer.Option(
-        help="Fetch pages earlier while they wait: inlinks, once a third link to them is found."
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +64,8 @@ class RequestOptions:
             help="End the crawl at this share of failed pages, from 100 pages on: 0.5 is half.",
         ),
     ] = None
-    domain_max_bytes: _DomainBytes = None
-    domain_max_failed_share: _DomainFailedShare = None
+    domain_max_bytes: DomainBytes = None
+    domain_max_failed_share: DomainFailedShare = None
     max_time: Annotated[
         int | None,
         typer.Option(
@@ -144,7 +115,7 @@ class RequestOptions:
             ),
         ),
     ] = None
-    score: _Score = None
+    score: Score = None
     redirects: Annotated[
         Redirects | None,
         typer.Option(
@@ -244,7 +215,7 @@ class RequestOptions:
         typer.Option(metavar="POOL", help="Pool of proxies to fetch the pages through, or direct."),
     ] = None
 
-    tls: _Tls = None
+    tls: Tls = None
 
     purse: Annotated[
         str | None,
@@ -263,6 +234,7 @@ class RequestOptions:
         ),
     ] = False
 
+    screenshot_of: Screenshot = None
     archive: Annotated[
         bool,
         typer.Option(
@@ -293,7 +265,7 @@ class RequestOptions:
             "tls": self.tls,
             "purse": self.purse,
             "max_price": self.max_price,
-            "render": self.render,
+            "render": {"screenshot": self.screenshot_of} if self.screenshot_of else self.render,
             "archive": self.archive or self.requisites,
             "requisites": self.requisites,
             "allow_regex": self.allow_regex,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,11 @@ from crawlstream_cli.crawl.ending import REMEDIES
 from crawlstream_cli.crawl.interruption import until_signal
 from crawlstream_cli.get.formats import Format, shown
 from crawlstream_cli.get.one_page import GetRefused, GetRequest, NotInTime, record_at, reply_to
+from crawlstream_cli.get.picture import NoScreenshot, check_picture, write_picture
 from crawlstream_cli.get.recent import recent_record
 
 OTHER_STATUS, FAILED, LATE = 3, 4, 5
-"""Exit codes: a page whose status is not 2xx, no page, no reply in time."""
+"""Exit codes: a page whose status is not 2xx, no page or no screenshot, no reply in time."""
 _OK = range(200, 300)
 _MOST_AGE_S = 3600
 """Seconds for which earlier pages are found, as by REST."""
@@ -48,13 +50,22 @@ class FormatOptions:
         bool, typer.Option("--json", help="Record of the result topic, as a line of JSON.")
     ] = False
 
-    @property
-    def chosen(self) -> Format:
-        """Return the format; raise ConfigError if there are several."""
+    def chosen(self, *, usual: Format | None) -> Format | None:
+        """Return the format, or the usual one; raise ConfigError if there are several."""
         chosen = [each for each in Format if getattr(self, each)]
         if len(chosen) > 1:
             raise ConfigError(f"{' and '.join(f'--{each}' for each in chosen)}: choose one")
-        return chosen[0] if chosen else Format.MARKDOWN
+        return chosen[0] if chosen else usual
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """Parts of a page that are written, and where to."""
+
+    how: Format | None
+    """None: nothing but the picture."""
+    output: Path | None
+    picture: Path | None
 
 
 @has_options_of(FormatOptions)
@@ -64,6 +75,16 @@ def get(
     render: Annotated[
         bool, typer.Option("--render", help="Render the page in a browser first.")
     ] = False,
+    screenshot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Write a screenshot of the page, from a browser."),
+    ] = None,
+    screenshot_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PART", help="Part in it: viewport (default), full, or element:CSS-SELECTOR."
+        ),
+    ] = None,
     wait: Annotated[int, typer.Option(min=1, max=3600, help="Seconds to wait for the page.")] = 60,
     max_age: Annotated[
         str | None,
@@ -79,15 +100,22 @@ def get(
     It is fetched like any page: within the limits of its site, robots.txt obeyed, before pages of
     lower priority. Its result is on the result topic, too.
 
+    With --screenshot, the page is printed only if a format or --output is given.
+
     Exit code 0: a page with a status of 2xx; 3: with another one, which is printed all the same; 4:
-    there is no page (stderr says why); 5: it did not come in time.
+    there is no page, or no screenshot (stderr says why); 5: it did not come in time.
 
     Example: crawlstream get https://example.com/
     """
-    how = FormatOptions(**flags).chosen
-    wanted = GetRequest.of(_checked(url), wait, render=render)
+    part = check_picture(screenshot, screenshot_of)
+    if part and max_age:
+        raise ConfigError("--screenshot takes a new picture: leave out --max-age")
+    is_quiet = part is not None and output is None
+    how = FormatOptions(**flags).chosen(usual=None if is_quiet else Format.MARKDOWN)
+    wanted = GetRequest.of(_checked(url), wait, render=render, screenshot=part)
     age_s = min(seconds_of(max_age), _MOST_AGE_S) if max_age else 0
-    raise typer.Exit(until_signal(_get(load_settings(), wanted, how, output, max_age_s=age_s)))
+    to = _Shown(how=how, output=output, picture=screenshot)
+    raise typer.Exit(until_signal(_get(load_settings(), wanted, to, max_age_s=age_s)))
 
 
 def _checked(url: str) -> str:
@@ -97,13 +125,11 @@ def _checked(url: str) -> str:
         raise ConfigError(f"{in_words(url)}: {error}") from error
 
 
-async def _get(
-    settings: Settings, wanted: GetRequest, how: Format, output: Path | None, *, max_age_s: int
-) -> int:
+async def _get(settings: Settings, wanted: GetRequest, to: _Shown, *, max_age_s: int) -> int:
     """Fetch and write a page; return the exit code."""
     recent = await recent_record(settings, wanted, max_age_s) if max_age_s else None
     if recent:
-        return await _shown(*recent, how, output)
+        return await _shown(settings, *recent, to)
     try:
         reply = await reply_to(settings, wanted)
     except NotInTime as late:
@@ -117,11 +143,18 @@ async def _get(
         return _say(f"rejected: {refused}", FAILED)
     if reply.place is None or reply.id is None:
         return _say(_why_not(reply), FAILED)
-    return await _shown(reply, await record_at(settings, reply.place, reply.id), how, output)
+    return await _shown(settings, reply, await record_at(settings, reply.place, reply.id), to)
 
 
-async def _shown(reply: PageReply, record: bytes, how: Format, output: Path | None) -> int:
-    _write(await shown(how, decode(record), record), output)
+async def _shown(settings: Settings, reply: PageReply, record: bytes, to: _Shown) -> int:
+    page = decode(record)
+    if to.how is not None:
+        _write(await shown(to.how, page, record), to.output)
+    if to.picture is not None:
+        try:
+            _say(await asyncio.to_thread(write_picture, settings, page, to.picture), 0)
+        except NoScreenshot as error:
+            return _say(f"{reply.url}: {error}", FAILED)
     if reply.status_code in _OK:
         return 0
     return _say(f"{reply.url}: status {reply.status_code}", OTHER_STATUS)

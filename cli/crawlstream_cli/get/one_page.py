@@ -37,12 +37,17 @@ class GetRequest:
     wait_s: int
     id: str
     """Id of its crawl, and ``uuid`` of the request."""
+    screenshot: str | None = None
+    """Part of the page to take a screenshot of; None: there is none."""
 
     @classmethod
-    def of(cls, url: str, wait_s: int, *, render: bool) -> GetRequest:
+    def of(
+        cls, url: str, wait_s: int, *, render: bool, screenshot: str | None = None
+    ) -> GetRequest:
         """Return a request under a new id."""
-        id_ = f"get-{'r' if render else ''}{uuid.uuid4().hex[:12]}"
-        return cls(url=url, render=render, wait_s=wait_s, id=id_)
+        renders = render or screenshot is not None
+        id_ = f"get-{'r' if renders else ''}{uuid.uuid4().hex[:12]}"
+        return cls(url=url, render=renders, wait_s=wait_s, id=id_, screenshot=screenshot)
 
     @property
     def lane(self) -> str:
@@ -61,8 +66,12 @@ class GetRequest:
             "priority": PRIORITY,
             "remember": 0,
             "expires": int(time.time()) + self.wait_s + _KEPT_S,
-            **({"render": True} if self.render else {}),
+            **({"render": self._wish} if self.render else {}),
         }
+
+    @property
+    def _wish(self) -> object:
+        return {"screenshot": self.screenshot} if self.screenshot else True
 
 
 class NotInTime(Exception):

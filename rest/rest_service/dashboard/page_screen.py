@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
@@ -24,7 +26,9 @@ from rest_service.service import Service, TheClient, TheCrawl, TheService
 from rest_service.v2.crawls import crawl_state
 from rest_service.v2.ordered import beginnings_of, beside, read_ordered
 from rest_service.v2.reading import ends_of, one_record, read_page, start_of, wanted_by
+from rest_service.v2.scrapes.pictures import picture_of
 
+_PNG = b"\x89PNG\r\n\x1a\n"
 _SHOWN = 100_000
 """Characters of a text that are shown at once."""
 _BEFORE = 2_000
@@ -78,6 +82,12 @@ class PageRecord:
     def body(self) -> str:
         """Body as in the record: text, or base64."""
         return str(self.value.get("body") or "")
+
+    @property
+    def screenshot(self) -> Mapping[str, Any]:
+        """Fields of its screenshot; empty: it has none."""
+        told = self.value.get("screenshot")
+        return told if isinstance(told, dict) else {}
 
     @property
     def is_binary(self) -> bool:
@@ -185,6 +195,18 @@ async def page_preview(record: ThePage) -> Response:
         raise RequestRefused(422, "This page is not HTML.", code="no_preview")
     text = await asyncio.to_thread(preview, record.body, str(record.value.get("url")))
     return HTMLResponse(text, headers=PREVIEW_HEADERS)
+
+
+@router.get("/page/screenshot")
+async def page_screenshot(service: TheService, record: ThePage) -> Response:
+    """Return the screenshot of a page."""
+    body = record.value.get("screenshot_body")
+    with suppress(ValueError):
+        png = b64decode(body, validate=True) if isinstance(body, str) else None
+        png = await picture_of(service.settings, record.screenshot, png)
+        if png and png.startswith(_PNG):
+            return Response(png, media_type="image/png")
+    raise RequestRefused(404, "The screenshot of this page is not at hand.", code="no_screenshot")
 
 
 @router.get("/page/older")

@@ -131,7 +131,7 @@ _OF_APPLICATIONS = frozenset(
             for way in ("", "/stream", "/export")
         ),
         *("/ui/crawls", "/ui/crawl", "/ui/crawl/failures", "/ui/crawl/pages", "/ui/page"),
-        *(f"/ui/page/{way}" for way in ("preview", "older", "newer", "of")),
+        *(f"/ui/page/{way}" for way in ("screenshot", "preview", "older", "newer", "of")),
         *("/ui/submit", "/ui/rejected", "/ui/rejected/one"),
         *("/v2/schedules", "/ui/schedules"),
         *("/v2/frontier", "/ui/url", "/ui/search"),

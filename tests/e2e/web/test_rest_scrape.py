@@ -258,7 +258,9 @@ async def test_what_is_wrong_with_a_scrape_is_said(rest: RestProcess) -> None:
     """Statuses and codes as documented."""
     url = "http://127.0.0.1/"
     cases: list[tuple[dict[str, Any], int, str]] = [
-        ({"url": url, "formats": ["screenshot"]}, 422, "format_not_available"),
+        ({"url": url, "formats": ["json"]}, 422, "format_not_available"),
+        ({"url": url, "formats": ["screenshot"]}, 409, "no_renderer"),
+        ({"url": url, "render": {"screenshot": "all"}}, 422, "bad_request"),
         ({"url": url, "actions": [1]}, 422, "not_available"),
         ({"url": url, "max_age": -1}, 422, "invalid"),
         ({"url": url, "depth": 5}, 422, "invalid"),

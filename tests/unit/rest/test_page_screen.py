@@ -66,6 +66,16 @@ def test_a_page_without_its_body_says_why() -> None:
     assert b"was not kept" not in bytes(render("page.html", client=OPERATOR, **values).body)
 
 
+def test_a_page_without_a_screenshot_says_why() -> None:
+    """The reason is text; a page whose crawl wants none says nothing."""
+    values = {**page_values("<i>x"), "tab": "preview"}
+    for told, said in (({"error": "<i>x"}, b"No screenshot: <code>&lt;i&gt;x"), ("<i>", b"")):
+        values["value"]["screenshot"] = told
+        screen = bytes(render("page.html", client=OPERATOR, **values).body)
+        assert said in screen
+        assert b"/ui/page/screenshot" not in screen
+
+
 def test_a_page_shows_its_canonical_url_and_signature() -> None:
     """Each of them where it is known, as text."""
     values = page_values("<i>x")

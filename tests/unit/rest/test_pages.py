@@ -290,7 +290,7 @@ def page_values(text: str, tab: str = "raw") -> dict[str, Any]:
     value |= {"redirect_urls": [text], "body_truncated": True, "attrs": {text: text}}
     value |= dict.fromkeys(("dropped", "canonical", "text_signature"), text)
     value |= dict.fromkeys(("request_headers", "response_headers"), headers)
-    value["links"] = [{"url": text, "text": text}]
+    value |= {"links": [{"url": text, "text": text}], "screenshot": {"ref": text}}
     record = page_screen.PageRecord((0, 1), 0, value)
     return {
         "page": record,

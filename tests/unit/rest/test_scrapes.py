@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
 
+from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import InvalidRequest, RedisUnavailable
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import PageReply, RecordPlace
 from crawlstream.model.request import RequestLimits
+from crawlstream.store.bodies import BodyStore
 from crawlstream.tasks import beside
+from crawlstream.wire.delivered import decode
 from crawlstream_frontier.partitions.frontiers import Frontiers
-from crawlstream_frontier.scrapes.scrape_names import ScrapeNames, is_scrapes, may_come
+from crawlstream_frontier.scrapes.scrape_names import ScrapeKind, ScrapeNames, is_scrapes, may_come
 from rest_service.http.access import Client, Role
 from rest_service.http.byte_budget import ByteBudget
 from rest_service.http.envelope import RequestRefused, failure
 from rest_service.service import Service
 from rest_service.topics.flights import REPORTED_EVERY_S, Flight, Flights
 from rest_service.topics.page_replies import PageReplies
+from rest_service.v2.scrapes.pictures import screenshot_in
 from rest_service.v2.scrapes.scrape_order import PageShape, ScrapeOrder, as_crawl
 from rest_service.v2.scrapes.scrape_routes import page_of
+from support.pipelines.results import record
 
 URL = "https://www.example.com/a"
 NAMES = ScrapeNames()
@@ -223,7 +230,6 @@ async def test_bytes_of_a_cancelled_request_are_free_again() -> None:
     ("fields", "code"),
     [
         ({"actions": [{"click": "a"}]}, "not_available"),
-        ({"formats": ["screenshot"]}, "format_not_available"),
         ({"formats": ["markdown", "json"]}, "format_not_available"),
     ],
 )
@@ -263,6 +269,49 @@ def test_a_scrape_is_a_seed_of_the_highest_priority() -> None:
     assert seed.headers == {"a": "b"}
     with pytest.raises(InvalidRequest):
         as_crawl(ScrapeOrder(url="file:///etc/passwd").seed("agents", name), RequestLimits())
+
+
+@pytest.mark.parametrize(
+    ("fields", "wish"),
+    [
+        ({}, None),
+        ({"formats": ["screenshot"]}, {"screenshot": "viewport"}),
+        ({"formats": ["screenshot"], "render": True}, {"screenshot": "viewport"}),
+        (
+            {"formats": ["screenshot"], "render": {"screenshot": "full", "wait_ms": 9}},
+            {"screenshot": "full", "wait_ms": 9},
+        ),
+        ({"render": {"screenshot": "full"}}, {"screenshot": "full"}),
+    ],
+)
+def test_a_screenshot_needs_a_browser(fields: dict[str, Any], wish: object) -> None:
+    """Renders a page of which the client wants a picture, and never shares it."""
+    order = ScrapeOrder(url=URL, **fields)
+    order.check()
+    request = as_crawl(order.seed("agents", NAMES.new(order.deadline)), RequestLimits())
+    assert request.render == wish
+    assert order.kind is (ScrapeKind.PRIVATE if wish else ScrapeKind.PLAIN)
+
+
+async def test_a_screenshot_is_answered_from_the_record_or_the_store(tmp_path: Path) -> None:
+    """Returns the picture itself, else where it is, or the reason why there is none."""
+    store = BodyStore.at(str(tmp_path))
+    png, digest = b"\x89PNG", hashlib.sha256(b"\x89PNG").hexdigest()
+    ref = {"sha256": digest, "ref": store.put(png)}
+    found = {**ref, "body": "iVBORw=="}
+    with_store, bare = load_settings(body_store=str(tmp_path)), load_settings()
+    cases: list[tuple[Settings, dict[str, Any], object, str]] = [
+        (bare, {"screenshot": {"width": 1}, "screenshot_body": png}, "iVBORw==", ""),
+        (with_store, {"screenshot": ref}, found["body"], ""),
+        (bare, {"screenshot": ref}, None, "screenshot: unreachable"),
+        (with_store, {"screenshot": {"sha256": "../x"}}, None, "screenshot: unreachable"),
+        (bare, {"screenshot": {"error": "moved"}}, None, "screenshot: moved"),
+        (bare, {}, None, "screenshot: not_taken"),
+    ]
+    for settings, fields, body, problem in cases:
+        told, problems = await screenshot_in(settings, decode(record(1, **fields)))
+        assert (told or {}).get("body") == body, fields
+        assert problems == ([problem] if problem else [])
 
 
 def test_only_scrapes_without_secrets_are_shared() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 from crawlstream.errors import ConfigError
@@ -39,10 +40,23 @@ class BodyStore:
 
     def put(self, body: bytes) -> str:
         """Store a body in this thread and return its URL; raise StoreUnavailable."""
-        name = hashlib.sha256(body).hexdigest()
-        path = f"{name[:2]}/{name}"
+        path = _path(hashlib.sha256(body).hexdigest())
         try:
             self._store.put(path, body)
         except StoreUnavailable as error:
             raise StoreUnavailable(f"the body store: {error}") from error
         return self._store.url(path)
+
+
+def stored_body(url: str | None, sha256: object) -> bytes | None:
+    """Return a body in the store at a URL; None: there is no store, or it does not have it.
+
+    ``sha256`` is its hash in hex, as a record has it. Raise ConfigError, StoreUnavailable.
+    """
+    if not url or not re.fullmatch("[0-9a-f]{64}", str(sha256)):
+        return None
+    return Store.at(url).get(_path(str(sha256)))
+
+
+def _path(name: str) -> str:
+    return f"{name[:2]}/{name}"

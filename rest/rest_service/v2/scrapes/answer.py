@@ -15,7 +15,8 @@ from rest_service.http.access import Client
 from rest_service.service import Service
 from rest_service.topics.contents import FormatsWanted, extracted
 from rest_service.v2.scrapes.page_records import page_in, read_record, record_bytes
-from rest_service.v2.scrapes.scrape_order import PageShape
+from rest_service.v2.scrapes.pictures import MOST_BYTES, screenshot_in
+from rest_service.v2.scrapes.scrape_order import SCREENSHOT, PageShape
 
 _TEXTS = frozenset({"markdown", "text", "html", "links", "metadata"})
 
@@ -34,11 +35,12 @@ async def scraped(
     ``held`` gets what the answer occupies: close it when the client has read the answer.
     ``headers`` gets ``traceparent`` if the page is sampled.
     """
-    told = {"id": reply.uuid, "state": "failed" if reply.reason else "done"}
+    told: dict[str, Any] = {"id": reply.uuid, "state": "failed" if reply.reason else "done"}
     if reply.reason or reply.place is None:
         return {**told, "reason": reply.reason, "attempts": reply.attempts, "url": reply.url}
     await held.enter_async_context(service.places.of(client.name))
-    await held.enter_async_context(service.scrape_bytes.of(client.name, record_bytes(reply)))
+    size = record_bytes(reply) + (MOST_BYTES if SCREENSHOT in shape.formats else 0)
+    await held.enter_async_context(service.scrape_bytes.of(client.name, size))
     started = time.monotonic()
     record = await read_record(service, reply)
     read_ms = _ms_since(started)
@@ -55,7 +57,11 @@ async def scraped(
     started = time.monotonic()
     made = await extracted(service.extraction, page, _wanted(shape))
     timings = {"site": page.latency_ms, "read": read_ms, "extract": _ms_since(started)}
-    return {**told, **_with_page(page, place, made, shape), "timings_ms": timings}
+    told |= {**_with_page(page, place, made, shape), "timings_ms": timings}
+    if SCREENSHOT in shape.formats:
+        told[SCREENSHOT], problems = await screenshot_in(service.settings, page)
+        told["problems"] += problems
+    return told
 
 
 def _wanted(shape: PageShape) -> FormatsWanted:

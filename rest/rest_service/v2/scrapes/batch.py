@@ -99,7 +99,7 @@ async def begin_batch(
     """
     name = service.scrape_names.batch(max(one.deadline for one in orders), _kind_of(orders))
     plans = await asyncio.to_thread(_plans, orders, name, service, client)
-    for renders in {bool(plan.order.render): plan for plan in plans}.values():
+    for renders in {plan.order.wish is None: plan for plan in plans}.values():
         await check_workers(service, renders.request)
     service.extraction.warm()
     service.records.warm(service.topics.crawled)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from crawlstream.model.egress.render import render_wish
 from crawlstream.model.request import CrawlRequest, RequestLimits
 from crawlstream.wire import jsontext, requests
 from crawlstream_frontier.scrapes.scrape_names import ScrapeKind, ScrapeName
@@ -18,11 +19,13 @@ DEFAULT_APPID = "scrape"
 MOST_CHARS = 2_000_000
 _PRIORITY = 100
 _COPIED = ("headers", "cookie", "cookies", "useragent", "proxy", "tls", "obey_robots")
+SCREENSHOT = "screenshot"
+"""A format, and the option of a browser that it needs."""
 _PRIVATE = ("headers", "cookie", "cookies")
-_LATER = {"screenshot", "json"}
+_LATER = {"json"}
 
 Format = Literal["markdown", "text", "html", "links", "metadata", "raw", "screenshot", "json"]
-Formats = Annotated[list[Format], Field(min_length=1, max_length=6)]
+Formats = Annotated[list[Format], Field(min_length=1, max_length=7)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,8 @@ class ScrapeOrder(BaseModel):
     appid: Annotated[str, Field(min_length=3, max_length=40)] | None = None
     """Application; default: that of the API key, if it has one, otherwise ``scrape``."""
     formats: Formats = ["markdown", "metadata"]
-    """``raw``: the body as in a result. ``screenshot`` and ``json`` are not available yet."""
+    """``raw``: the body as in a result; ``screenshot``: of the part that ``render`` names, by
+    default ``viewport``. ``json`` is not available yet."""
     main: bool = True
     """Only the main content of a page in ``markdown``, ``text`` and ``html``."""
     max_chars: Annotated[int, Field(ge=1000, le=MOST_CHARS)] = 200_000
@@ -103,12 +107,21 @@ class ScrapeOrder(BaseModel):
         PageShape.of(self.formats, main=self.main, max_chars=self.max_chars)
 
     @property
+    def wish(self) -> Mapping[str, Any] | None:
+        """The ``render`` of its seed; None: no browser is needed."""
+        wish = render_wish(self.render)
+        if SCREENSHOT in self.formats:
+            return {SCREENSHOT: "viewport", **(wish or {})}
+        return wish
+
+    @property
     def kind(self) -> ScrapeKind:
         """Kind of its page, which says whether it may answer other scrapes."""
         is_own = any(getattr(self, each) is not None for each in _COPIED)
-        if is_own or not isinstance(self.render, bool):
+        wish = self.wish
+        if is_own or wish:
             return ScrapeKind.PRIVATE
-        return ScrapeKind.RENDERED if self.render else ScrapeKind.PLAIN
+        return ScrapeKind.PLAIN if wish is None else ScrapeKind.RENDERED
 
     def appid_for(self, client: Client) -> str:
         """Return the application; RequestRefused (403) if the client may not access it."""
@@ -133,14 +146,14 @@ class ScrapeOrder(BaseModel):
             "expires": name.expires,
             "uuid": name.id,
             "answer": "page",
-            **({"render": self.render} if self.render else {}),
+            **({} if (wish := self.wish) is None else {"render": wish}),
         }
 
     def equal(self, seed: CrawlRequest, name: ScrapeName) -> Hashable:
         """Return a value that is equal for scrapes that one page answers; None: it is private."""
         if any(getattr(self, each) for each in _PRIVATE):
             return None
-        copied = (self.render, *(getattr(self, each) for each in _COPIED))
+        copied = (self.wish, *(getattr(self, each) for each in _COPIED))
         class_ = name.crawlid.rpartition("-")[2]
         return (seed.appid, seed.url, class_, jsontext.dumps(copied))
 

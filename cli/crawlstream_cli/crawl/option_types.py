@@ -1,0 +1,55 @@
+"""Types of options of a crawl that need several lines."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from crawlstream.model.scope import PageScore
+from crawlstream_cli.crawl.budget_texts import bytes_of
+
+DomainBytes = Annotated[
+    int | None,
+    typer.Option(
+        parser=bytes_of,
+        metavar="BYTES",
+        help="Most bytes of pages per domain: 50M. Then no more of its pages are fetched.",
+    ),
+]
+DomainFailedShare = Annotated[
+    float | None,
+    typer.Option(
+        min=0.05,
+        max=1,
+        metavar="SHARE",
+        help="Leave a domain at this share of failed pages, from 100 of its pages on.",
+    ),
+]
+
+Tls = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PROFILE",
+        help=(
+            "TLS profile to ask for the pages with: default, legacy for old servers, chrome,"
+            " firefox or safari; see CRAWLSTREAM_TLS_PROFILES."
+        ),
+    ),
+]
+Screenshot = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PART",
+        help=(
+            "Have a browser render the pages, with a screenshot of each: viewport, full, or"
+            " element:CSS-SELECTOR."
+        ),
+    ),
+]
+Score = Annotated[
+    PageScore | None,
+    typer.Option(
+        help="Fetch pages earlier while they wait: inlinks, once a third link to them is found."
+    ),
+]
