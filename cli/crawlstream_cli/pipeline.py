@@ -116,7 +116,8 @@ def undelivered(
     """List, show or replay the records that a pipeline could not deliver.
 
     A replayed record passes the stages again, and is stored in a file of its own, under the same
-    name however often it is replayed. Exit code 1 if a record still cannot be delivered.
+    name however often it is replayed. A change that the webhook of a memory has not taken waits for
+    it for another day. Exit code 1 if a record still cannot be delivered.
 
     Example: crawlstream pipeline undelivered replay archive --all
     """

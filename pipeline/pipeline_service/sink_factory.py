@@ -234,7 +234,7 @@ def _memory(pipeline: Pipeline, sink: PagesSink) -> MemoryEffect:
     if sink.changes:
         texts = ChangeTexts(sink.table) if sink.changes.has_diff else None
         webhook = WebhookQueue(sink.table) if sink.changes.webhook else None
-        outbox = ChangeOutbox(sink.table, name, texts=texts, webhook=webhook)
+        outbox = ChangeOutbox(sink.table, name, url=sink.changes.url, texts=texts, webhook=webhook)
     return MemoryEffect(pipeline.name, sink, pipeline.visits or Visits(), notes, outbox=outbox)
 
 

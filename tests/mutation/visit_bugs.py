@@ -57,8 +57,8 @@ VISIT_BUGS = {
     ),
     "changes of one page that was requested twice have one key": Bug(
         module="pipeline_service.memory.page_changes",
-        right='{round(seen.at * 1e6)}"',
-        wrong='{seen.id}"',
+        right="_key(memory, seen.key, at_us)",
+        wrong='f"{memory}:{seen.key}:{seen.id}"',
         test="unit/pipeline/test_change_events.py::no_two_changes",
     ),
     "two processes publish the same changes at once": Bug(

@@ -2,7 +2,7 @@
 
 Among files, a record that is replayed becomes one of its own, ``replayed-…``, whose name follows
 from the id of its page; in a store of rows it becomes rows with their keys. So it may be replayed
-twice. The account stays as it was.
+twice. The account stays as it was. A change that a webhook has not taken waits for it once more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from io import BytesIO
 
 from crawlstream.boot.clients import kafka_of
@@ -25,6 +25,7 @@ from crawlstream.wire import jsontext
 from pipeline_service.commands.printing import print_json, print_line, print_table
 from pipeline_service.formats.columns import COLUMNS
 from pipeline_service.formats.files import make_writer
+from pipeline_service.memory.page_changes import event_in
 from pipeline_service.process import load_pipeline
 from pipeline_service.records import undelivered_records as wire
 from pipeline_service.records.judging import Undeliverable, Wanted, judge
@@ -35,6 +36,7 @@ from pipeline_service.sink_factory import (
     make_maker,
     open_rows,
     open_store,
+    open_webhook,
     place_of,
 )
 from pipeline_service.sinks.files.repeats import short
@@ -43,6 +45,7 @@ from pipeline_service.sinks.lake.opening import replay
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.files_spec import FilesSpec
 from pipeline_service.spec.lake import LakeSpec
+from pipeline_service.spec.memory import PagesSink
 from pipeline_service.staging import Staging, opened
 
 
@@ -137,8 +140,9 @@ async def _replay(settings: Settings, pipeline: Pipeline, chosen: Sequence[Undel
 async def _replay_one(settings: Settings, each: Undelivered, staging: Staging) -> bool:
     """Return whether it is stored, or not wanted; says which."""
     if each.rejection.reason == WEBHOOK:
-        print_line(f"{_id(each)}: a change for the webhook is not sent again; `show` prints it")
-        return False
+        is_waiting, outcome = await asyncio.to_thread(_send_again, each, staging.pipeline)
+        print_line(f"{_id(each)}: {outcome}")
+        return is_waiting
     record = _record_of(each)
     batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
     (judged,) = judge(staging.pipeline, batch)
@@ -156,6 +160,23 @@ async def _replay_one(settings: Settings, each: Undelivered, staging: Staging) -
         return False
     print_line(f"{_id(each)}: {place}")
     return True
+
+
+def _send_again(each: Undelivered, pipeline: Pipeline) -> tuple[bool, str]:
+    """Have a change wait for the webhook again; return whether it does, and a sentence about it."""
+    sink, raw = pipeline.sink, each.rejection.raw
+    if not (isinstance(sink, PagesSink) and sink.changes and sink.changes.webhook):
+        return False, "the pipeline has no webhook any more: `show` prints the change"
+    if raw is None:
+        return False, "the change was too large for the topic: see the topic of events"
+    try:
+        event = event_in(raw)
+    except ValueError as error:
+        return False, str(error)
+    with closing(open_webhook(pipeline, sink)) as store:
+        if not store.add(event):
+            return False, "too many changes wait for the webhook: replay this one later"
+    return True, "waits for the webhook, to which a process of the pipeline sends it"
 
 
 def _record_of(each: Undelivered) -> Record:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from crawlstream.wire import jsontext
 from pipeline_service.memory.known_page import KnownPage
-from pipeline_service.memory.seen import Seen
+from pipeline_service.memory.seen import Seen, key_of
 
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _LONGEST_SIGNATURE = 100
 """Characters of a signature that an event repeats."""
 
@@ -91,6 +92,7 @@ def event_of(memory: str, step: LearntStep, more: Mapping[str, Any]) -> ChangeEv
     kind = change_of(before, after)
     if kind is None:
         return None
+    at_us = round(seen.at * 1e6)
     told = {
         "event": "page_changed",
         "appid": after.appid,
@@ -98,8 +100,8 @@ def event_of(memory: str, step: LearntStep, more: Mapping[str, Any]) -> ChangeEv
         "url": after.url,
         "change": kind,
         "id": seen.id,
-        "before": None if before is None else _time(before.last_seen),
-        "at": _time(seen.at),
+        "before": None if before is None else _time(round(before.last_seen * 1e6)),
+        "at": _time(at_us),
         "signature": {
             "from": None if before is None else _shown(before.signature),
             "to": _shown(after.signature),
@@ -110,8 +112,20 @@ def event_of(memory: str, step: LearntStep, more: Mapping[str, Any]) -> ChangeEv
         **more,
         "server_time": int(time.time()),
     }
-    key = f"{memory}:{seen.key}:{round(seen.at * 1e6)}"
+    key = _key(memory, seen.key, at_us)
     return ChangeEvent(key, seen.key, seen.at, jsontext.dumps(told).decode())
+
+
+def event_in(value: bytes) -> ChangeEvent:
+    """Return the event that `event_of` made, by its JSON; ValueError."""
+    told: Any = jsontext.loads(value)
+    try:
+        page = key_of(told["appid"], told["url"])
+        at_us = (datetime.fromisoformat(told["at"]) - _EPOCH) // _MICROSECOND
+        key = _key(told["memory"], page, at_us)
+    except (KeyError, TypeError) as error:
+        raise ValueError("not an event of a change") from error
+    return ChangeEvent(key, page, at_us / 1e6, value.decode())
 
 
 def diff_field(diff: TextDiff | None) -> Mapping[str, Any]:
@@ -125,6 +139,10 @@ def _shown(signature: str | None) -> str | None:
     return signature if signature is None else signature[:_LONGEST_SIGNATURE]
 
 
-def _time(seconds: float) -> str:
-    at = datetime.fromtimestamp(seconds, UTC)
+def _key(memory: str, page: str, at_us: int) -> str:
+    return f"{memory}:{page}:{at_us}"
+
+
+def _time(at_us: int) -> str:
+    at = _EPOCH + at_us * _MICROSECOND
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")

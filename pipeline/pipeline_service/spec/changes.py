@@ -10,17 +10,20 @@ from crawlstream.boot.sections.notify import LEAST_SECRET
 from crawlstream.boot.sections.section import check_url
 from crawlstream.errors import ConfigError
 from pipeline_service.spec.quantities import flag, known, table, text
+from pipeline_service.spec.where import expression
 
 BY_LINES, NO_DIFF = "lines", "none"
 TEXT_STAGES = ("markdown", "text")
 """Stages that make a text whose lines can be compared, each a field of its name."""
-_KEYS = ("events", "diff", "webhook", "secret")
+_KEYS = ("events", "where", "diff", "webhook", "secret")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesSpec:
     """Events of a memory for the changes that it finds."""
 
+    url: str = ""
+    """Expression of RE2 that is found in the URLs of pages with events; empty: in all."""
     diff: str = NO_DIFF
     """``lines``: an event has the lines of the text that were added and removed."""
     webhook: str = field(default="", repr=False)
@@ -36,7 +39,8 @@ class ChangesSpec:
     @property
     def digest_words(self) -> Sequence[str]:
         """Words for the digest of the settings that all processes must have in common."""
-        words = [self.diff] if self.has_diff else []
+        words = [f"where.url={self.url}"] if self.url else []
+        words += [self.diff] if self.has_diff else []
         return ("changes", *words, *([self.webhook] if self.webhook else []))
 
 
@@ -47,10 +51,17 @@ def read_changes(value: Any, where: str) -> ChangesSpec | None:
     if "events" not in told:
         raise ConfigError(f"{where}: missing: events = true")
     if flag(told["events"], f"{where}.events"):
-        return ChangesSpec(diff=_diff(told, where), **_webhook(told, where))
+        url = _url(told.get("where", {}), f"{where}.where")
+        return ChangesSpec(url=url, diff=_diff(told, where), **_webhook(told, where))
     if others := [key for key in told if key != "events"]:
         raise ConfigError(f"{where}.{others[0]} needs events = true")
     return None
+
+
+def _url(value: Any, where: str) -> str:
+    told = table(value, where)
+    known(told, ("url",), where)
+    return expression(told["url"], f"{where}.url") if "url" in told else ""
 
 
 def _diff(told: Mapping[str, Any], where: str) -> str:

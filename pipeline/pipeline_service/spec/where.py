@@ -65,7 +65,7 @@ def _read(key: str, value: Any, where: str) -> Any:
             raise ConfigError(f"{where}: expected an integer from 0 on")
         return value
     if key == "url":
-        return _expression(value, where)
+        return expression(value, where)
     if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
         raise ConfigError(f'{where}: expected a list of texts, such as ["a", "b"]')
     if key == "status":
@@ -73,7 +73,8 @@ def _read(key: str, value: Any, where: str) -> Any:
     return frozenset(each.lower() if key == "mime" else each for each in value)
 
 
-def _expression(value: Any, where: str) -> str:
+def expression(value: Any, where: str) -> str:
+    """Read an expression of RE2; ConfigError."""
     options = re2.Options()
     options.log_errors = False
     try:

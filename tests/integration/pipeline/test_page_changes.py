@@ -6,10 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -17,16 +14,11 @@ import structlog
 
 from crawlstream.boot import signed_post
 from crawlstream.boot.liveness import Liveness
-from crawlstream.boot.settings import load_settings
-from crawlstream.boot.signed_post import SignedPost
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
-from crawlstream.bus.protocols import Sink
 from crawlstream.bus.topics import create_missing, ensure_topics
 from crawlstream.keys import Topics
 from crawlstream_chaos.processes import RunningServer
-from crawlstream_chaos.stores.postgres import RunningPostgres
-from pipeline_service.commands import second_chances
 from pipeline_service.memory.line_diff import LineDiff, diff_lines
 from pipeline_service.memory.seen import key_of
 from pipeline_service.memory.sql import (
@@ -36,113 +28,15 @@ from pipeline_service.memory.sql import (
     webhook_queue,
     webhook_store,
 )
-from pipeline_service.memory.sql.change_store import ChangeStore
-from pipeline_service.memory.sql.memory_client import MemoryClient
-from pipeline_service.memory.webhook_sender import WebhookSender
 from pipeline_service.records import undelivered_records
 from pipeline_service.records.judging import judge
-from pipeline_service.sink_factory import open_changes, open_webhook
-from pipeline_service.spec.config import Pipeline
-from pipeline_service.spec.memory import PagesSink
-from pipeline_service.staging import Staging, opened
 from support.bus.values import values_of
 from support.pipelines import writer
+from support.pipelines.changing import BEGAN, SIGNED_BY, URL, Ground, hook, page
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import select
-from support.receivers import Receiver, web_receiver
+from support.receivers import web_receiver
 from support.waiting import WaitUntil
-
-BEGAN = 1_795_251_154.0
-URL = "http://example.com/a"
-SIGNED_BY = "a-secret-of-some-length"
-
-
-class Ground:
-    """A memory whose changes are events."""
-
-    def __init__(self, url: str, folder: Path) -> None:
-        self.url = url
-        self.folder = folder
-        self.more = ""
-        """Further keys of ``changes``."""
-        self.table = "memory"
-        self._stores: list[MemoryClient] = []
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """Its pipeline, named ``p``."""
-        told = f'signature = "body", changes = {{events = true{self.more}}}'
-        sink = f'kind = "pages", url = "{self.url}", table = "{self.table}", {told}'
-        more = 'where = {appid = ["app"]}\nworkers = 0\nstage = [{use = "markdown"}]'
-        return writer.pipeline(sink, more)
-
-    async def learn(self, *values: bytes, partition: int = 0) -> None:
-        """Have the memory read records of a partition, after those before."""
-        asked = self.pipeline
-        async with writer.sink_of(asked, self.folder / f"spool{partition}") as sink:
-            start = await sink.position(writer.TOPIC, partition) or 0
-            batch = replace(writer.batch_of(values, start), partition=partition)
-            async with opened([asked]) as stagings:
-                judged = judge(asked, batch)
-                staged = await stagings["p"].run(judged, lambda _: None, lambda _: False)
-            assert await sink.write(batch, staged, Liveness("write")) is None
-
-    def store(self) -> ChangeStore:
-        """The changes, as another process has them."""
-        pipeline = self.pipeline
-        assert isinstance(pipeline.sink, PagesSink)
-        store = open_changes(pipeline, pipeline.sink)
-        self._stores.append(store)
-        return store
-
-    def sender(
-        self, sink: Sink, *, allows: str = "127.0.0.0/8", prefix: str = "demo"
-    ) -> WebhookSender:
-        """The sender of its webhook, in a process whose settings allow networks."""
-        pipeline = self.pipeline
-        assert isinstance(pipeline.sink, PagesSink)
-        assert pipeline.sink.changes
-        settings = load_settings(CRAWLSTREAM_NOTIFY_NETWORKS=allows, KAFKA_TOPIC_PREFIX=prefix)
-        changes, store = pipeline.sink.changes, open_webhook(pipeline, pipeline.sink)
-        post = SignedPost(changes.webhook, changes.secret, settings)
-        self._stores.append(store)
-        return WebhookSender(pipeline, store, post, sink=sink, topics=settings.topics)
-
-    def unsent(self) -> list[Any]:
-        """Return the rows that wait for the webhook."""
-        return select(self.url, "select key, tries, why from memory_unsent order by at, key")
-
-    def waiting(self) -> list[Any]:
-        """The events that wait to be published."""
-        found = select(self.url, "select value as it from memory_outbox order by at, key")
-        return [orjson.loads(row["it"]) for row in found]
-
-    def close(self) -> None:
-        """Let go of the database."""
-        for store in self._stores:
-            store.close()
-
-
-def hook(receiver: Receiver) -> str:
-    """Keys of ``changes`` for a receiver."""
-    return f', webhook = "http://127.0.0.1:{receiver.port}/", secret = "{SIGNED_BY}"'
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def ground(request: pytest.FixtureRequest, tmp_path: Path, fresh_name: str) -> Iterator[Ground]:
-    """An empty memory of each kind."""
-    url = f"sqlite:///{tmp_path}/news.db"
-    if request.param == "postgresql":
-        server: RunningPostgres = request.getfixturevalue("postgres_server")
-        url = server.make_database(fresh_name)
-    with contextlib.closing(Ground(url, tmp_path)) as ground:
-        yield ground
-
-
-def page(number: int, hours: float, body: bytes = b"one", url: str = URL) -> bytes:
-    """A result of a page, seen that number of hours after the beginning."""
-    at = BEGAN + 3_600 * hours
-    return record(number, url=url, response_url=url, timestamp=at, body=body)
 
 
 async def test_each_change_is_an_event_once(ground: Ground) -> None:
@@ -283,7 +177,6 @@ async def test_nothing_internal_is_sent_to_and_old_changes_are_given_up(
     kafka_server: RunningServer,
     fresh_name: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """After a day a change is on the topic of undelivered records, whole and with the reason.
 
@@ -317,9 +210,6 @@ async def test_nothing_internal_is_sent_to_and_old_changes_are_given_up(
         [f"$: too many changes waited; {why}"],
         *[["$: not taken in time; there was no attempt"]] * 2,
     ]
-    staging = Staging(ground.pipeline)
-    assert not await second_chances._replay_one(load_settings(), told[0], staging)
-    assert "is not sent again" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("ground", ["sqlite"], indirect=True)

@@ -9,10 +9,17 @@ import orjson
 import pytest
 
 from pipeline_service.memory.known_page import KnownPage, learn
-from pipeline_service.memory.page_changes import ChangeEvent, LearntStep, ResultPlace, event_of
-from pipeline_service.memory.seen import Seen, Sight
+from pipeline_service.memory.page_changes import (
+    ChangeEvent,
+    LearntStep,
+    ResultPlace,
+    event_in,
+    event_of,
+)
+from pipeline_service.memory.seen import Seen, Sight, key_of
 from pipeline_service.spec.rule import IntervalRule
 
+URL = "http://example.com/"
 PLACE = ResultPlace("demo.crawled_firehose", 3, 812)
 
 
@@ -22,13 +29,13 @@ def told(*said: tuple[Sight, str | None]) -> Sequence[ChangeEvent]:
     found = []
     for hour, (sight, signature) in enumerate(said):
         seen = Seen(
-            key="k",
+            key=key_of("app", URL),
             appid="app",
-            url="http://example.com/",
+            url=URL,
             domain="example.com",
             spiderid="link",
             id="one",  # A page that is requested again after a crash keeps its id.
-            at=hour * 3_600.000001,
+            at=hour * 3_600.0000013,
             sight=sight,
             signature=signature,
         )
@@ -66,3 +73,14 @@ def test_no_two_changes_have_one_key() -> None:
     """Nor do those of a page that was requested twice under one id."""
     events = told(*itertools.islice(itertools.cycle([A, B, GONE, GONE]), 40))
     assert len(events) == len({event.key for event in events}) == 30
+
+
+def test_an_event_is_read_back_as_it_was_made() -> None:
+    """With its key, whatever fraction of a microsecond its time has."""
+    for event in told(*itertools.islice(itertools.cycle([A, B]), 40)):
+        found = event_in(event.value.encode())
+        assert found == event._replace(at=found.at)
+        assert abs(found.at - event.at) < 1e-6
+    for value in (b"{}", b"[]", b'{"appid": "app", "url": "x", "memory": "m", "at": 7}'):
+        with pytest.raises(ValueError, match="not an event of a change"):
+            event_in(value)

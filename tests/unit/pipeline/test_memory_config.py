@@ -41,11 +41,11 @@ def test_changes_are_events_where_that_is_said() -> None:
     assert told.digest != plain.digest
     assert one(SINK.replace("}", ", changes = {events = false}}")).digest == plain.digest
     stage = 'stage = [{use = "markdown"}]\n'
-    bare, compared = (
-        one(stage + SINK.replace("}", f", changes = {{events = true, diff = {diff}}}}}"))
-        for diff in ('"none"', '"lines"')
-    )
-    assert bare.digest != compared.digest
+    digests = {
+        one(stage + SINK.replace("}", f", changes = {{events = true, {more}}}}}")).digest
+        for more in ('diff = "none"', 'diff = "lines"', 'where = {url = "a"}')
+    }
+    assert len(digests) == 3
 
 
 def test_a_secret_is_shown_nowhere() -> None:
@@ -68,6 +68,11 @@ def test_a_secret_is_shown_nowhere() -> None:
         ("changes = true", r"sink.changes: expected a table"),
         ("changes = {}", r"sink.changes: missing: events = true"),
         ("changes = {event = true}", r"sink.changes: .*event"),
+        (
+            'changes = {events = true, where = {url = "("}}',
+            r"sink.changes.where.url: not an expression of RE2",
+        ),
+        ('changes = {events = true, where = {appid = "a"}}', r"sink.changes.where: .*appid"),
         ('changes = {events = "yes"}', r"sink.changes.events: expected true or false"),
         ('changes = {events = false, diff = "lines"}', r"sink.changes.diff needs events = true"),
         (

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
+import re2
+
 from crawlstream.plugins.sinks import SinkUnavailable
 from pipeline_service.formats.columns import ColumnType
 from pipeline_service.memory.page_changes import ChangeEvent, LearntStep, diff_field, event_of
@@ -31,14 +33,16 @@ class ChangeOutbox:
         table: str,
         memory: str,
         *,
+        url: str = "",
         texts: ChangeTexts | None = None,
         webhook: WebhookQueue | None = None,
     ) -> None:
         """``table`` is that of the memory, ``memory`` the name of its pipeline.
 
-        ``texts``: what events have diffs of; None: they have none. ``webhook``: where they wait
-        for a webhook, too.
+        ``url``: expression of RE2 for the URLs of pages with events. ``texts``: texts of pages for
+        diffs; None: events have none. ``webhook``: queue of events for a webhook.
         """
+        self._url = re2.compile(url) if url else None
         self._webhook = webhook
         self.texts = texts
         self._memory = memory
@@ -56,11 +60,18 @@ class ChangeOutbox:
         if self._webhook is not None:
             self._webhook.prepare(database, transaction)
 
+    def wanted(self, steps: Sequence[LearntStep]) -> Sequence[LearntStep]:
+        """Return the steps of pages that have events."""
+        if self._url is None:
+            return steps
+        return [step for step in steps if self._url.search(step.after.url)]
+
     def learn(self, transaction: Transaction, steps: Sequence[LearntStep]) -> None:
         """Have the changes among steps published, whose pages are locked; errors as in `add`.
 
         Unforeseen: a diff has not been found.
         """
+        steps = self.wanted(steps)
         fields: Iterable[Mapping[str, Any]] = repeat({})
         if self.texts is not None:
             fields = map(diff_field, self.texts.learn(transaction, steps))

@@ -128,15 +128,15 @@ class MemoryEffect:
 
     def foresee(self, database: Database, rows: Sequence[Row]) -> None:
         """Compare the texts of pages that change, as far as can be seen before the transaction."""
-        texts = None if self._outbox is None else self._outbox.texts
-        said = said_by(rows)
-        if texts is None or not any(seen.text for _, seen in said):
+        outbox, said = self._outbox, said_by(rows)
+        if outbox is None or outbox.texts is None or not any(seen.text for _, seen in said):
             return
         with database.transaction() as transaction:
             rule, keys = self._current_rule(transaction), {seen.key for _, seen in said}
             known = {page.key: page for page in self._selected(transaction, keys, lock="")}
-            pairs = texts.pairs(transaction, learn_all(said, known, rule).steps)
-        texts.compare(pairs)
+            steps = outbox.wanted(learn_all(said, known, rule).steps)
+            pairs = outbox.texts.pairs(transaction, steps)
+        outbox.texts.compare(pairs)
 
     def stage(self, transaction: Transaction, rows: Sequence[Row]) -> None:
         """Learn nothing yet: other transactions may."""

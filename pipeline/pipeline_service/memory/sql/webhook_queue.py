@@ -74,6 +74,12 @@ class WebhookQueue:
                 (event.key, event.page, as_time(event.at), event.value, now, now),
             )
 
+    def is_full(self, transaction: Transaction) -> bool:
+        """Return whether one more change would make the oldest one be given up."""
+        waiting = f"select 1 as one from {self._name} limit {MOST_WAITING}"
+        counted = transaction.execute(f"select count(*) from ({waiting}) as counted")
+        return int(counted[0][0]) >= MOST_WAITING
+
     def since(self, transaction: Transaction) -> float | None:
         """Return when the oldest change began to wait; None: none waits."""
         found = transaction.execute(f"select min(since) from {self._name}")

@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline_service.memory.page_changes import ChangeEvent
 from pipeline_service.memory.sql.memory_client import MemoryClient
 from pipeline_service.memory.sql.webhook_queue import WaitingChange, WebhookQueue
 from pipeline_service.sinks.sql.database import Database
@@ -74,6 +75,14 @@ class WebhookStore(MemoryClient):
             now = transaction.now()
             for key, (tries, why) in failed.items():
                 self._queue.postpone(transaction, key, now + _pause_s(tries), why)
+
+    def add(self, event: ChangeEvent) -> bool:
+        """Have a change sent again, for another day; False: too many wait."""
+        with self._transaction() as transaction:
+            if self._queue.is_full(transaction):
+                return False
+            self._queue.add(transaction, [event])
+            return True
 
 
 def _pause_s(tries: int) -> float:
