@@ -9,6 +9,7 @@ from mutation.bug import Bug
 from mutation.egress_bugs import EGRESS_BUGS
 from mutation.fetch_bugs import FETCH_BUGS
 from mutation.recurring_bugs import RECURRING_BUGS
+from mutation.score_bugs import SCORE_BUGS
 from mutation.scrape_bugs import SCRAPE_BUGS
 from mutation.shelf_bugs import SHELF_BUGS
 from mutation.sink_bugs import SINK_BUGS
@@ -479,4 +480,5 @@ BUGS = FETCH_BUGS | {
 }
 BUGS |= STAGE_BUGS | EGRESS_BUGS | RECURRING_BUGS | SINK_BUGS | VISIT_BUGS | SHELF_BUGS
 BUGS |= SCRAPE_BUGS
+BUGS |= SCORE_BUGS
 BUGS |= AGENT_BUGS

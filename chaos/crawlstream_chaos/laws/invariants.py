@@ -30,6 +30,8 @@ for _, key in ipairs(redis.call('KEYS', KEYS[1] .. '*')) do
 end
 return cmsgpack.pack(found)
 """
+_SEVERAL = 4
+"""Bit in the value of a page that waits with several entries; see ``inlinks.lua``."""
 _LISTED = re.compile(rb"[0-9]+!(-?[0-9]+) [^ ]* ,")
 """Beginning of an entry of which there may be a copy."""
 _HEAD = struct.Struct("<IIdIB")
@@ -301,7 +303,7 @@ def _check_throttle(state: Dump) -> None:
 
 
 def _check_promotions(state: Dump) -> None:
-    """Check that pages that are listed as waiting have an entry, and two once they were promoted.
+    """Check that pages that are listed as waiting have an entry, or several if they say so.
 
     Entries on the shelf cannot be read here, and may be lost.
     """
@@ -311,18 +313,10 @@ def _check_promotions(state: Dump) -> None:
     for (_, tag, *_), texts in (*state.named("b"), *state.named("bt")):
         marked = (_LISTED.match(text) for text in texts)
         entries[tag.split("/")[0]].update(found[1] for found in marked if found)
-    for (of, *_), listed in (*state.named("s"), *state.named("e")):
-        c, _, kind = of.partition(".")
-        if kind and _is_running(state, c):
-            promoted = set(listed) - _waiting(state, c) if kind == "2" else set()
-            _require(all(entries[c][one] >= 1 for one in listed), of, listed, entries[c])
-            _require(all(entries[c][one] >= 2 for one in promoted), of, listed, entries[c])
-
-
-def _waiting(state: Dump, c: str) -> set[bytes]:
-    """Return the fingerprints of pages of a crawl that wait and were not promoted."""
-    sets = (*state.named("s"), *state.named("e"))
-    return {one for (of, *_), listed in sets if of == f"{c}.1" for one in listed}
+    for (c, *domain), listed in state.named("i"):
+        for one, value in listed.items() if _is_running(state, c) else ():
+            has_several = int(value.split()[0]) & _SEVERAL > 0
+            _require(entries[c][one] >= 1 + has_several, c, domain, one, value, entries[c])
 
 
 def _check_delayed(state: Dump) -> None:
@@ -346,8 +340,8 @@ def _check_owners(state: Dump) -> None:
         _require(not is_over or in_sweep or ":".join(parts) in swept, parts)
     for of_run in ("shifts", "revisit", "stalled", "abandon"):
         _require(set(state.get(of_run)) <= running, of_run)
-    for letter in (*"kfse", "spills", "parts"):
-        owners = {parts[0].partition(".")[0] for parts, _ in state.named(letter)}
+    for letter in (*"kfsei", "spills", "parts"):
+        owners = {parts[0] for parts, _ in state.named(letter)}
         _require(owners <= numbers, letter)
     for c in numbers:
         fields = state.get(f"x:{c}")

@@ -24,12 +24,12 @@ from crawling.page.page import Page
 from crawling.page.scrapy_request import InheritedSpider
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import READS_SITEMAP, Entry
-from crawlstream.model.effects import FOUND, Links
+from crawlstream.model.effects import FOUND, FOUND_EARLY, Links
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import domain_key, fingerprint, host_of, link_url, look_up_link
 from crawlstream.wire.stored import LinkEncoder, encode_entry, encode_version, short_extras
-from crawlstream_frontier.link_rules.promotion import in_tens, unpromoted
+from crawlstream_frontier.link_rules.promotion import in_tens, is_promoted, unpromoted
 from crawlstream_frontier.waste.last_band import LOWEST, last_of, lifted
 
 LEVEL_STEP = -10
@@ -95,8 +95,9 @@ class Children:
         self._ordinal = 0
         lease, is_guarded = page.lease, page.guard is not None
         self._own = lifted(lease.priority) if is_guarded else lease.priority
-        self._linked = FOUND if lease.profile.score else 0
-        if self._linked:
+        self._linked = 0
+        if lease.profile.score:
+            self._linked = FOUND_EARLY if is_promoted(self._own) else FOUND
             self._own = unpromoted(self._own)
         self._lowest = LOWEST if is_guarded else -_FARTHEST
         callback = lease.entry.callback

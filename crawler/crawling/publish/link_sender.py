@@ -215,8 +215,7 @@ class LinkSender:
         log.info("links", records=len(records), links=batch.count, refused=len(refused))
         batch.too_large = len(refused)
         for scope, links in batch.scopes.items() if not refused else ():
-            for group in links:
-                self._sent.learn(_EPOCH, scope, group.fingerprints)
+            self._sent.learn_links(_EPOCH, scope, links)
         batch.sent.set_result(None)
 
     async def _settle(self, page: Page, settle: Settle, batch: _Batch) -> None:

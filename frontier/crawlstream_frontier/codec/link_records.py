@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import cast
 
 from crawlstream.keys import FrontierKeys, encode_id
-from crawlstream.model.effects import FOUND, FOUND_AGAIN, Links
+from crawlstream.model.effects import FOUND, FOUND_AGAIN, FOUND_EARLY, Links
 from crawlstream.model.partitions.messages import LinkOrigin
 from crawlstream_frontier.codec.link_batch import LinkRecord, split_by_record
 from crawlstream_frontier.codec.links import LINKS_PER_CALL, Lot, flatten
 from crawlstream_frontier.codec.values import none_as, pack, unpack
 
 _VERSION = 4
-_LINKED = (FOUND, FOUND_AGAIN)
+_LINKED = (FOUND, FOUND_AGAIN, FOUND_EARLY)
 _KINDS = (int, bytes, int, int, int, bytes, int, int, list)
 _LOT = 5
 _MOST_PRIORITY = 10**6

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-WITHIN: Final = 507
+WITHIN: Final = 17
 """Promotion by a link of its own domain: it ranks higher there, but not among domains."""
-ACROSS: Final = 508
+ACROSS: Final = 18
 """Promotion by a link of another domain."""
 _LAST = -7_500
 """Highest priority of the last band; nothing is promoted there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from crawlstream.model.effects import FOUND_AGAIN, Links
+from crawlstream.model.effects import FOUND_AGAIN, FOUND_EARLY, Links
 
 _GENERATION = 50_000
 """Fingerprints and domains in each of two generations; together some 15 MB."""
@@ -36,6 +36,12 @@ class LinkCache:
         before = len(young)
         young.update(fingerprints)
         self._size += len(young) - before
+
+    def learn_links(self, redis_epoch: int, crawl: bytes, links: Iterable[Links]) -> None:
+        """Note the fingerprints of links, but for those that others may find at a smaller depth."""
+        for group in links:
+            if group.linked != FOUND_EARLY:
+                self.learn(redis_epoch, crawl, group.fingerprints)
 
     def learn_domains(self, redis_epoch: int, crawl: bytes, domains: Iterable[str]) -> None:
         """Note domains that have or had entries: further links into them cost Redis little."""

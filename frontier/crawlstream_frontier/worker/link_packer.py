@@ -73,8 +73,7 @@ class LinkPacker:
                 self._link_cache.learn_domains(
                     redis_epoch, crawl, [group.domain for group in links]
                 )
-                for group in links:
-                    self._link_cache.learn(redis_epoch, crawl, group.fingerprints)
+                self._link_cache.learn_links(redis_epoch, crawl, links)
         self._packed = {}
 
     def forget(self, tokens: Collection[str]) -> None:

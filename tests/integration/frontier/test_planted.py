@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from random import Random
 from typing import NamedTuple
 
 import pytest
@@ -10,6 +12,7 @@ from crawlstream_chaos.processes import RunningServer
 from support.frontier.lua import planted
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
+from support.frontier.world import World
 
 SEEDS = 1000
 """Most need five, and those that need more begin near the life that finds them. A change of the
@@ -26,6 +29,7 @@ class Bug(NamedTuple):
     wrong: str
     first: int = 0
     """The first of the lives that are to find it."""
+    world: Callable[[Random], World] = World.some
 
 
 BUGS = {
@@ -60,6 +64,41 @@ BUGS = {
     "leases do not name the spent budget of their domain": Bug(
         right="watched[(n + 1) / 2], spent, gentle = granted_lots[n], {}, gentle or {}",
         wrong="spent, gentle = {}, gentle or {}",
+    ),
+    "a page is granted by each of its entries": Bug(
+        right="value and redis.call('HDEL', key, fingerprint) and promotion()",
+        wrong="value and promotion()",
+        first=6,
+        world=World.linked,
+    ),
+    "an entry that comes back may be dropped": Bug(
+        right="and promotion().unmarked(number, value, body)",
+        wrong="and entry",
+        world=World.linked,
+    ),
+    "a page moves at its second link": Bug(
+        right="(terms.counts == THIRD or links == PROMOTED_BY - 1)",
+        wrong="(terms.counts == THIRD or links == PROMOTED_BY - 2)",
+        first=5,
+        world=World.linked,
+    ),
+    "a page moves again at its fourth link": Bug(
+        right="local rises = not was_promoted and (",
+        wrong="local rises = was_promoted or (",
+        first=6,
+        world=World.linked,
+    ),
+    "links of its own domain move it before others": Bug(
+        right="is_within(terms.from, domain) and PROMOTED_WITHIN or PROMOTED",
+        wrong="PROMOTED",
+        first=6,
+        world=World.linked,
+    ),
+    "a domain ranks by its promoted page": Bug(
+        right="return has_scored and standing_of_band - promoted_within(tag) or standing_of_band",
+        wrong="return standing_of_band",
+        first=6,
+        world=World.linked,
     ),
     "what domains have used outlives the run": Bug(
         right="if crawl.used then\n    redis.call('UNLINK', K.used(c))",
@@ -265,7 +304,7 @@ async def test_random_lives_find_the_bug(bug: Bug, redis_server: RunningServer) 
         async with Witness(redis_server.port, 1) as redis:
             for seed in range(bug.first, bug.first + SEEDS):
                 try:
-                    await run_machine(redis, seed, STEPS)
+                    await run_machine(redis, seed, STEPS, bug.world)
                 except AssertionError:
                     return
     raise AssertionError(f"{SEEDS} random lives have not found it")

@@ -14,11 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from random import Random
 
 from crawlstream_chaos.processes import RunningServer
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
+from support.frontier.world import World
 
 SEEDS = int(os.environ.get("FRONTIER_SEEDS", "150"))
 FIRST_SEED = int(os.environ.get("FRONTIER_FIRST_SEED", "0"))
@@ -38,12 +40,17 @@ async def test_random_lives_agree_with_the_model(redis_server: RunningServer) ->
         raise ExceptionGroup("lives that do not agree with the model", red)
 
 
+def _world_of(seed: int) -> Callable[[Random], World]:
+    """Return the kind of world of a life: in every fifth one pages are promoted by links."""
+    return World.linked if seed % 5 == 4 else World.some
+
+
 async def _live(port: int, database: int, seeds: Iterator[int], red: list[Exception]) -> None:
     """Play one life after the other, until there are no more or too many have gone wrong."""
     async with Witness(port, database) as redis:
         for seed in seeds:
             try:
-                await run_machine(redis, seed, STEPS)
+                await run_machine(redis, seed, STEPS, _world_of(seed))
             except Exception as error:  # noqa: BLE001  also what Redis or the model stumbles over
                 error.add_note(
                     f"FRONTIER_FIRST_SEED={seed} FRONTIER_SEEDS=1 FRONTIER_STEPS={STEPS}"

@@ -68,6 +68,7 @@ def links(
     spiderid: str | None = None,
     counts: bool = True,
     linked: int = 0,
+    depth: int = 1,
 ) -> Links:
     """Links to ``http://<domain>/<path>``."""
     urls = [f"http://{domain}/{path}" for path in paths]
@@ -78,7 +79,7 @@ def links(
         counts=counts,
         linked=linked,
         fingerprints=[fingerprint(url) for url in urls],
-        entries=[encode_entry(Entry(url=url, depth=1)) for url in urls],
+        entries=[encode_entry(Entry(url=url, depth=depth)) for url in urls],
     )
 
 
@@ -392,10 +393,10 @@ def url_of(lease: Lease) -> str:
     return lease.entry.url.removeprefix("http://")
 
 
-def entry_of(body: bytes) -> tuple[str, str | None]:
-    """URL, as ``<domain>/<path>``, and origin of an entry on its way in."""
+def entry_of(body: bytes) -> tuple[str, str | None, int]:
+    """URL, as ``<domain>/<path>``, origin and depth of an entry on its way in."""
     entry = decode_entry(body)
-    return entry.url.removeprefix("http://"), entry.origin
+    return entry.url.removeprefix("http://"), entry.origin, entry.depth
 
 
 async def position_of(frontier: Frontier, topic_id: str, partition: int) -> int | None:

@@ -18,9 +18,9 @@ from support.frontier.world import LEDGER
 _HEAD = re.compile(rb"\d+(?:,|;(...)|!(-?\d+)  ,)", re.DOTALL)
 _ZERO = 33
 """Character code of zero retries, deaths or reaps."""
-Seen = tuple[str, str | None, int, int, int, str | None]
-"""URL, origin, retries, deaths, reaps and mark of an entry."""
-_ANY: Seen = ("", None, 0, 0, 0, None)
+Seen = tuple[str, str | None, int, int, int, int, str | None]
+"""URL, origin, depth, retries, deaths, reaps and mark of an entry."""
+_ANY: Seen = ("", None, 0, 0, 0, 0, None)
 """Entry of a lost page, which may have been any."""
 
 
@@ -34,7 +34,8 @@ def _seen(entry: bytes) -> Seen:
 
 
 def _believed(item: Item) -> Seen:
-    return item.url, item.origin, item.retries, item.deaths, item.reaps, item.mark
+    marks = item.retries, item.deaths, item.reaps
+    return item.url, item.origin, item.depth, *marks, item.mark
 
 
 def compare(state: Dump, model: Model, shelf: Mapping[str, bytes]) -> dict[Generation, str]:
@@ -105,20 +106,18 @@ def _compare_dedupe(state: Dump, number: str, generation: Generation) -> None:
 
 
 def _compare_listed(state: Dump, number: str, generation: Generation) -> None:
-    """Pages that wait, and those of them that have a second link or were promoted."""
+    """Pages that wait: depth, whether they have several entries, links, and another spider."""
     listed = {
-        kind: {
-            one.decode()
-            for letter in "se"
-            for (c, *_), some in state.named(letter)
-            if c == f"{number}.{kind}"
-            for one in some
-        }
-        for kind in (1, 2)
+        (":".join(domain), fingerprint.decode()): value.decode()
+        for (c, *domain), pages in state.named("i")
+        if c == number
+        for fingerprint, value in pages.items()
     }
-    believed = generation.listed.items()
-    assert listed[1] == {mark for (_, mark), links in believed if links < 3}, generation
-    assert listed[2] == {mark for (_, mark), links in believed if links > 1}, generation
+    believed = {
+        page: f"{8 * seen.depth + 4 * seen.has_several + seen.links}{seen.spider}"
+        for page, seen in generation.listed.items()
+    }
+    assert listed == believed, (listed, generation)
 
 
 def _compare_bands(

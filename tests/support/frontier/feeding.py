@@ -6,27 +6,16 @@ import time
 from dataclasses import replace
 from random import Random
 
-from crawlstream.model.crawl import Budgets
 from crawlstream.model.effects import Command, Effect, Seed
 from crawlstream.model.recurring.schedule import Occasion
 from support.frontier import bench as support
 from support.frontier.bench import Feed
 from support.frontier.life import Life, Part
 from support.frontier.values import Generation, Item, Place
-from support.frontier.world import COMMANDS
 
 AT = int(time.time())
 REMEMBER = (None, None, None, None, 0, 30, 5_400)
 """Seconds; nothing said, less and more than the frontier of these tests has by itself."""
-BUDGETS = (
-    *(None,) * 8,
-    Budgets(max_bytes=300),
-    Budgets(max_bytes=1_000, max_failed_share=0.05),
-    Budgets(max_seconds=4_000_000),
-    Budgets(max_seconds=4_000_000, max_bytes=600),
-    Budgets(max_failed_share=0.3),
-)
-"""Most seeds set none; time is far from being spent."""
 
 
 class Feeding(Part):
@@ -116,7 +105,7 @@ class Feeding(Part):
         at = self._event_time - (self.random.choice((0, 8, 30)) if feed.partition else 0)
         crawl = self.random.choice([*self.world.caps])
         if self.random.random() < 0.3:
-            name = self.random.choice(COMMANDS)
+            name = self.random.choice(self.world.commands)
             priority = self.random.choice((1, 50, 70, 100)) if name == "reprioritize" else None
             return feed.command(
                 name,
@@ -130,7 +119,7 @@ class Feeding(Part):
         later = self.random.random() < 0.1
         domain_cap, crawl_cap = self.world.caps[crawl]
         return feed.seed(
-            f"{domain}/{self.random.randrange(self.world.paths)}",
+            f"{domain}/{self.world.first_seed + self.random.randrange(self.world.paths)}",
             crawl=crawl,
             priority=self.random.choice((-20, 50, 50, 100)),
             expires=self.random.choices((0, 1, 4_000_000_000), (80, 8, 12))[0],
@@ -138,7 +127,7 @@ class Feeding(Part):
             timestamp_ms=at,
             occasion=self._occasion(),
             remember=self._remembering.choice(REMEMBER),
-            budgets=self._budgeting.choice(BUDGETS),
+            budgets=self._budgeting.choice(self.world.budgets),
             domain_max_pages=domain_cap,
             domain_max_bytes=self.world.domain_bytes[crawl],
             score=self.world.scores[crawl],
@@ -167,7 +156,7 @@ class Feeding(Part):
                 model.steer(record, now)
             return None, None
         assert isinstance(record, Seed)
-        url, origin = support.entry_of(record.entry)
+        url, origin, _ = support.entry_of(record.entry)
         nowhere = Generation(record.crawl)
         spider = record.crawl.spiderid
         item = Item(url, origin, spider, record.domain, record.priority, nowhere)

@@ -21,11 +21,11 @@ ENDINGS = {"crawl_finished", "crawl_stopped", "crawl_expired"}
 class Life:
     """A frontier and its model; everything random comes from ``random``."""
 
-    def __init__(self, redis: Witness, bench: Bench, random: Random) -> None:
+    def __init__(self, redis: Witness, bench: Bench, random: Random, world: World) -> None:
         self.redis = redis
         self.bench = bench
         self.random = random
-        self.world = World.some(random)
+        self.world = world
         self.model = Model(support.WIDE_OPEN, self.world)
         self.workers: dict[str, Worker] = {}
         self.shelf: Callable[[], Awaitable[Mapping[str, bytes]]] = _nothing

@@ -15,7 +15,7 @@ from support.frontier.spilling import Spilling
 from support.frontier.surroundings import Surroundings
 from support.frontier.witness import Witness
 from support.frontier.working import Working
-from support.frontier.world import DOMAINS, HOUR_MS
+from support.frontier.world import DOMAINS, HOUR_MS, World
 
 
 class Machine:
@@ -34,7 +34,7 @@ class Machine:
         """Steps, and how often each happens."""
         return {
             self._feeding.feed: 20,
-            self._working.exchange: 50,
+            self._working.exchange: self._life.world.exchanges,
             self._surroundings.pass_time: 15,
             self._caring.tend: 10,
             self._caring.crash: 4,
@@ -99,8 +99,11 @@ class Machine:
         assert all(one.state in over for one in life.model.generations)
 
 
-async def run_machine(redis: Witness, seed: int, steps: int) -> None:
-    """A random life from a seed number."""
+async def run_machine(
+    redis: Witness, seed: int, steps: int, world: Callable[[Random], World] = World.some
+) -> None:
+    """A random life from a seed number, in a world of this kind."""
     await redis.flushdb()
-    life = Life(redis, await open_bench(redis), Random(seed))
+    random = Random(seed)
+    life = Life(redis, await open_bench(redis), random, world(random))
     await Machine(life).live(steps)

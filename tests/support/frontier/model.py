@@ -29,7 +29,7 @@ from support.frontier.values import (
     grant_order,
 )
 from support.frontier.world import World
-from support.scores.promoting import HIGHEST_OF_LAST, claim_of, end_copies, has_page, see
+from support.scores import promoting
 
 RETRY_STEP = -10
 DEADLINE_MS = 30_000
@@ -203,8 +203,8 @@ class Model:
         self, group: list[tuple[str, Item]], *, counts: bool, linked: int = 0, source: str = ""
     ) -> None:
         generation, domain = group[0][1].of, group[0][1].domain
-        if linked and group[0][1].priority > HIGHEST_OF_LAST:
-            see(self, dict(group), is_third=linked == FOUND_AGAIN, is_within=source == domain)
+        if linked and group[0][1].priority > promoting.HIGHEST_OF_LAST:
+            promoting.see(self, group, is_third=linked == FOUND_AGAIN, is_within=source == domain)
         room, reason = self._room(generation, domain) if counts else (10**9, "")
         if counts and domain in generation.spent:
             room, reason = 0, "domain_budget"
@@ -218,8 +218,8 @@ class Model:
                 room -= 1
                 generation.known.add((domain, fingerprint))
                 generation.counted[domain] += counts
-                if linked and item.priority > HIGHEST_OF_LAST:
-                    item.mark, generation.listed[domain, fingerprint] = fingerprint, 1
+                if linked and item.priority > promoting.HIGHEST_OF_LAST:
+                    promoting.enter(item, fingerprint)
                 self.enqueue(item, None)
             met.add(fingerprint)
 
@@ -390,14 +390,15 @@ class Model:
         return {
             key: queue
             for key, queue in queues.items()
-            if key[0].may_lease and has_page(queue, self.heads.get((spider, domain, *key)))
+            if key[0].may_lease
+            and promoting.has_page(queue, self.heads.get((spider, domain, *key)))
         }
 
     def top_claim(self, spider: str, domain: str) -> int | None:
         """Return the claim of the best priority that waits in a domain, as it is now."""
         queues = self.open_bands(spider, domain)
         best = max(queues, key=lambda key: key[1] + key[0].shift, default=None)
-        return best and claim_of(best[1]) + best[0].shift
+        return best and promoting.claim_of(best[1]) + best[0].shift
 
     def top_priority(self, spider: str, domain: str) -> int | None:
         """Best priority that waits in a domain, as it stands now."""
@@ -427,21 +428,18 @@ class Model:
         name = lease.domain
         is_allowed = lease.is_spare or self.allowance(name, now, is_sure=False) > 0
         assert is_allowed, lease
-        keys = [key for key in self.open_bands(spider, name) if key[0].crawl == lease.crawl]
-        (key,) = (key for key in keys if key[1] == lease.priority)
+        bands, at = self.open_bands(spider, name), (lease.crawl, lease.priority)
+        key = next((key for key in bands if (key[0].crawl, key[1]) == at), None)
+        assert key, ("not in this band", lease)
         best = self.top_priority(spider, name)
         assert lease.priority + key[0].shift == best, ("not the best", lease, best)
         queue = self.queues[spider, name][key]
-        end_copies(self, queue, next(n for n, one in enumerate(queue) if not one.is_over))
+        promoting.end_copies(self, queue, next(n for n, one in enumerate(queue) if not one.is_over))
         item = queue.popleft()
-        if item.mark:
-            del item.of.listed[item.domain, item.mark]
-            item.mark = None
-        assert (item.url, item.origin) == (url_of(lease), lease.entry.origin), (
-            "not the first",
-            lease,
-        )
+        promoting.leave(item)
+        assert (item.url, item.origin) == (url_of(lease), lease.entry.origin), lease
         assert (item.retries, item.of.run) == (lease.retries, lease.run), lease
+        assert item.depth == lease.entry.depth, (lease, item)
         self.move_head(item, -1)
         item.of.ledger["queued"] -= 1
         item.of.ledger["held"] += 1

@@ -88,7 +88,10 @@ def children_of(group: Links, of: Generation) -> list[tuple[str, Item]]:
     """The fingerprints and items of a group of links."""
     assert group.spiderid is not None
     return [
-        (mark, Item(url, None, group.spiderid, group.domain, group.priority, of))
+        (
+            mark,
+            Item(url, None, group.spiderid, group.domain, group.priority, of, depth=depth),
+        )
         for mark, entry in zip(group.fingerprints, group.entries, strict=True)
-        for url, _ in [entry_of(entry)]
+        for url, _, depth in [entry_of(entry)]
     ]

@@ -29,7 +29,7 @@ class Surroundings(Part):
         if self.random.random() < 0.3:
             self._default = self.random.choice(RULES[:-1])
         else:
-            spider = self.random.choice((*DOMAINS,))
+            spider = self.random.choice((*self.world.domains,))
             domain = self.random.choice(self.world.domains[spider])
             self._rules[domain] = self.random.choice(RULES)
         await self._rule()

@@ -27,11 +27,26 @@ class Item:
     reaps: int = 0
     mark: str | None = None
     """Fingerprint, while there may be another entry of its page."""
+    depth: int = 0
 
     @property
     def is_over(self) -> bool:
         """Return whether another entry of its page was leased."""
         return self.mark is not None and (self.domain, self.mark) not in self.of.listed
+
+
+@dataclass
+class Listed:
+    """A page that waits in a crawl with a score."""
+
+    depth: int
+    """The least of all links to it."""
+    spider: str
+    """As the frontier writes it, behind a blank; empty for that of the crawl."""
+    links: int = 1
+    """3: it was promoted."""
+    has_several: bool = False
+    """True if it has several entries."""
 
 
 @dataclass(eq=False)
@@ -81,8 +96,8 @@ class Generation:
     """Bytes, done and failed pages of domains with budgets."""
     spent: set[str] = field(default_factory=set)
     """Domains that have spent their budget."""
-    listed: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Links of pages that wait and may be promoted; 3: they were."""
+    listed: dict[tuple[str, str], Listed] = field(default_factory=dict)
+    """Pages that wait and may be promoted, or were."""
     ended_by: str = ""
     """The budget that has set its end; empty: a time of a seed."""
 

@@ -13,6 +13,7 @@ from crawlstream.keys import encode_id
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import (
     FOUND,
+    FOUND_EARLY,
     UNSENT,
     ExchangeResult,
     Links,
@@ -22,7 +23,7 @@ from crawlstream.model.effects import (
     SentRequest,
     Settle,
 )
-from crawlstream_frontier.link_rules.promotion import unpromoted
+from crawlstream_frontier.link_rules.promotion import is_promoted, unpromoted
 from crawlstream_frontier.waste.last_band import last_of, lifted
 from support.frontier import bench as support
 from support.frontier.bench import KEYS, Worker
@@ -31,8 +32,8 @@ from support.frontier.model import DEADLINE_MS
 from support.frontier.shelving import Shelving
 from support.frontier.spilling import Spilling, children_of
 from support.frontier.values import Held, grant_order
-from support.frontier.world import DOMAINS, SHARED, UNKNOWN, Told
-from support.scores.promoting import check_nothing_better, claim_of, end_copies, may_rise
+from support.frontier.world import DEPTHS, DOMAINS, SHARED, UNKNOWN, Told
+from support.scores.promoting import check_nothing_better, claim_of, end_copies, note_risen
 
 
 class Working(Part):
@@ -45,10 +46,13 @@ class Working(Part):
         self._born = 0
         self._sizes = Random(repr(self.random.getstate()) + "sizes")
         self._spares = Random(repr(self.random.getstate()) + "spares")
+        self._depths = Random(repr(self.random.getstate()) + "depths")
         self._packed: dict[str, tuple[Sequence[Links], int]] = {}
         """Links of a settle that its worker has sent, and how many it has left out, by token."""
         self._repeated: set[str] = set()
         """Tokens of settles that Redis asked for again, as it was restarted since."""
+        self._risen: set[str] = set()
+        """Domains that may rank too low until their next turn."""
         self._used: list[Callable[[], None]] = []
         """Counts of the pages of a call, which take effect after their links."""
 
@@ -57,7 +61,7 @@ class Working(Part):
         worker = self._worker()
         told = self._tell(worker)
         self._repeated.clear()
-        want = self.random.choice((0, 1, 1, 2, 5, 20))
+        want = self.random.choice(self.world.wanted)
         spares = self._spares_of(worker)
         answer = await worker.exchange(**vars(told), want=want, spares=spares)
         assert answer.stale == told.ended - {*self.model.leases.get(worker.name, {})}
@@ -76,7 +80,9 @@ class Working(Part):
         if not self.workers or (len(self.workers) < 4 and self.random.random() < 0.1):
             self._born += 1
             name = f"w{self._born}"
-            self.workers[name] = self.bench.another_worker(name, self.random.choice((*DOMAINS,)))
+            self.workers[name] = self.bench.another_worker(
+                name, self.random.choice((*self.world.domains,))
+            )
             self._watch_settles(self.workers[name].session)
         return self.random.choice(list(self.workers.values()))
 
@@ -137,7 +143,7 @@ class Working(Part):
             token=token,
             outcome=outcome,
             reason=reason,
-            links=[self._links(held) for _ in range(self.random.choice((0, 1, 1, 2)))],
+            links=[self._links(held) for _ in range(self.random.choice(self.world.groups))],
             filtered=self.random.choice(({}, {"depth": 3, "regex": 1})),
             dropped=self.random.choice((None, None, "noindex", "reserved")),
             is_reserved=self.random.random() < 0.2,
@@ -147,10 +153,12 @@ class Working(Part):
     def _links(self, held: Held) -> Links:
         spider = held.item.spider
         if self.random.random() < 0.1:
-            spider = self.random.choice((*DOMAINS,))
-        priority = unpromoted(lifted(held.item.priority)) - 10
+            spider = self.random.choice((*self.world.domains,))
+        own, score = lifted(held.item.priority), self.world.scores[held.item.of.crawl]
+        priority = unpromoted(own) - 10
         paths = [
-            self.random.randrange(self.world.paths) for _ in range(self.random.choice((0, 1, 4)))
+            self.random.randrange(self.world.paths)
+            for _ in range(self.random.choice(self.world.links))
         ]
         return support.links(
             self.random.choice(self.world.domains[spider]),
@@ -158,7 +166,8 @@ class Working(Part):
             priority=last_of(priority) if self.random.random() < 0.15 else priority,
             spiderid=spider,
             counts=self.random.random() < 0.9,
-            linked=FOUND if self.world.scores[held.item.of.crawl] else 0,
+            linked=(FOUND_EARLY if is_promoted(own) else FOUND) if score else 0,
+            depth=self._depths.choice(DEPTHS),
         )
 
     async def _after_exchange(
@@ -231,13 +240,14 @@ class Working(Part):
             item = self.model.leases[worker.name][lease.token].item
             assert bool(lease.spent_budget) == (item.domain in item.of.spent), (lease, item.of)
         names = set(DOMAINS[worker.spiderid]) - {SHARED}
+        checked = names - self._risen
+        held = self.model.leases.get(worker.name, {})
+        items = [held[lease.token].item for lease in answer.leases]
+        spares = [held[lease.token].item for lease in answer.spares]
+        note_risen(self.model, worker.spiderid, [*items, *spares], self._risen)
         if want and len(answer.leases) == want:
-            held = self.model.leases[worker.name]
-            items = [held[lease.token].item for lease in answer.leases]
             worst = min(claim_of(item.priority) + item.of.shift for item in items)
-            served = {lease.domain for lease in answer.leases}
-            risen = {name for name in served if may_rise(self.model, worker.spiderid, name)}
-            check_nothing_better(self.model, worker.spiderid, names - risen, now, worst)
+            check_nothing_better(self.model, worker.spiderid, checked - self._risen, now, worst)
         elif want and answer.next_due_ms != 0:
             check_nothing_better(self.model, worker.spiderid, names, now, -1_000)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import Budgets, CrawlKey
 from crawlstream.model.effects import Release, Requeue, SentRequest, Settle
 from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import WIDE_OPEN
@@ -16,6 +16,15 @@ STEPS_MS = (1, 250, 999, 1_000, 5_000, 9_999, 10_000, 10_001, HOUR_MS)
 MOST_GAINED_MS = 200
 """Milliseconds that the frontier clock may gain on true time by such steps."""
 COMMANDS = (*["stop"] * 5, *["pause"] * 3, *["resume"] * 3, *["reprioritize"] * 3, "info")
+BUDGETS = (
+    *(None,) * 8,
+    Budgets(max_bytes=300),
+    Budgets(max_bytes=1_000, max_failed_share=0.05),
+    Budgets(max_seconds=4_000_000),
+    Budgets(max_seconds=4_000_000, max_bytes=600),
+    Budgets(max_failed_share=0.3),
+)
+"""Most seeds set none; time is far from being spent."""
 LEDGER = (
     *("admitted", "queued", "delayed", "held", "spilled"),
     *("done", "failed", "redirected", "skipped", "stopped", "expired"),
@@ -35,6 +44,8 @@ CRAWLS = (
 )
 DOMAIN_BYTES = (None, None, 100, 300)
 """Most bytes of a domain in a run."""
+DEPTHS = (1, 2, 2, 3, 3, 3, 200)
+"""Depths of links, whatever their pages have; the greatest takes two bytes."""
 Caps = tuple[int | None, int | None]
 """Most pages of a domain, and of the crawl."""
 CAPS: tuple[Caps, ...] = (*[(None, None)] * 3, (1, None), (None, 4), (3, 7))
@@ -66,6 +77,18 @@ class World:
     most_of_crawl: int
     most_of_all: int
     """How many entries may wait; 0: any number."""
+    first_seed: int = 0
+    """The least path of a seed; links have paths from 0 on. Seeds are not promoted."""
+    links: tuple[int, ...] = (0, 1, 4)
+    """Links of a page to a domain, one of these numbers."""
+    groups: tuple[int, ...] = (0, 1, 1, 2)
+    """Domains to which a page links."""
+    wanted: tuple[int, ...] = (0, 1, 1, 2, 5, 20)
+    """Pages that a worker requests."""
+    exchanges: int = 50
+    """How often workers call, compared with other steps."""
+    commands: tuple[str, ...] = COMMANDS
+    budgets: tuple[Budgets | None, ...] = BUDGETS
 
     @classmethod
     def some(cls, random: Random) -> World:
@@ -86,11 +109,33 @@ class World:
             most_of_all=random.choice((0, 0, 0, 10)),
         )
 
+    @classmethod
+    def linked(cls, random: Random) -> World:
+        """A crawl with a score in two domains: pages wait, and are linked to again and again."""
+        (crawl,) = random.sample(CRAWLS, 1)
+        return cls(
+            caps={crawl: (None, None)},
+            domain_bytes={crawl: None},
+            scores={crawl: "inlinks"},
+            domains={crawl.spiderid: tuple(random.sample(DOMAINS[crawl.spiderid], 2))},
+            paths=random.choice((8, 16)),
+            most_of_crawl=0,
+            most_of_all=0,
+            first_seed=100,
+            links=(2, 4, 6),
+            groups=(1, 2, 2),
+            wanted=(1, 1, 2, 3),
+            exchanges=200,
+            commands=COMMANDS[4:],
+            budgets=(None,),
+        )
+
     def narrowed(self) -> World:
         """A crawl and a domain of each spider, without limits: queues become long."""
         (crawl, *_) = self.caps
         domains = {spider: names[:1] for spider, names in self.domains.items()}
-        return World(
+        return replace(
+            self,
             caps={crawl: (None, None)},
             domain_bytes={crawl: None},
             scores={crawl: self.scores[crawl]},

@@ -3,31 +3,58 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from crawlstream.keys import encode_id
 from crawlstream_frontier.link_rules.promotion import ACROSS, WITHIN, in_tens
 from crawlstream_frontier.waste.last_band import lifted
-from support.frontier.values import Item
+from support.frontier.values import Item, Listed
 
 if TYPE_CHECKING:
     from support.frontier.model import Model
 
 HIGHEST_OF_LAST = -7_500
+PROMOTED = 3
+"""Links of a page that was promoted."""
 
 
-def see(model: Model, group: Mapping[str, Item], *, is_third: bool, is_within: bool) -> None:
-    """Count links of pages that wait; promote those with three."""
-    for fingerprint, item in group.items():
-        page, listed = (item.domain, fingerprint), item.of.listed
-        if listed.get(page) not in {1, 2}:
+def enter(item: Item, fingerprint: str) -> None:
+    """List a page that begins to wait."""
+    item.mark = fingerprint
+    item.of.listed[item.domain, fingerprint] = Listed(item.depth, _spider_in(item))
+
+
+def leave(item: Item) -> None:
+    """Let a page that is granted wait no more; it has the least depth of the links to it."""
+    if item.mark:
+        item.depth = item.of.listed.pop((item.domain, item.mark)).depth
+        item.mark = None
+
+
+def _spider_in(item: Item) -> str:
+    return "" if item.spider == item.of.crawl.spiderid else f" {encode_id(item.spider)}"
+
+
+def see(
+    model: Model, group: Sequence[tuple[str, Item]], *, is_third: bool, is_within: bool
+) -> None:
+    """Count links of pages that wait; promote those with three, and move those that are nearer."""
+    for fingerprint, item in group:
+        page = item.of.listed.get((item.domain, fingerprint))
+        if page is None or page.spider != _spider_in(item):
             continue
-        listed[page] = 3 if is_third else listed[page] + 1
-        if listed[page] == 3:
-            raised = in_tens(item.priority) + (WITHIN if is_within else ACROSS)
-            model.enqueue(replace(item, priority=raised, mark=fingerprint), None)
+        was_promoted, below = page.links == PROMOTED, max(item.depth - page.depth, 0)
+        page.links = PROMOTED if is_third or page.links > 1 else page.links + 1
+        if (page.links == PROMOTED and not was_promoted) or item.depth < page.depth:
+            page.depth, page.has_several = min(item.depth, page.depth), True
+            priority = in_tens(item.priority) + 10 * below
+            if page.links == PROMOTED:
+                priority += WITHIN if is_within else ACROSS
+            copy = replace(item, priority=priority, mark=fingerprint, depth=page.depth)
+            model.enqueue(copy, None)
 
 
 def end_copies(model: Model, queue: deque[Item], amount: int) -> None:
@@ -51,16 +78,19 @@ def claim_of(priority: int) -> int:
     return priority - WITHIN if is_within else lifted(priority)
 
 
-def may_rise(model: Model, spider: str, domain: str) -> bool:
-    """Return whether the claim of a domain may be above what it had when it was served.
+def note_risen(model: Model, spider: str, items: Sequence[Item], risen: set[str]) -> None:
+    """Note domains that may rank too low until their next turn, after these items were granted.
 
-    Only last bands wait, or the page that was leased had been promoted within the domain.
+    Redis finds out later that a band has become empty. The next one may have a better claim: the
+    last band, or the one below pages that were promoted within the domain.
     """
-    bands = model.open_bands(spider, domain)
-    if any(model.world.scores[of.crawl] for of, _ in bands):
-        return True
-    priorities = {priority for _, priority in bands}
-    return bool(priorities) and all(lifted(one) != one for one in priorities)
+    served: dict[str, int] = {}
+    for item in items:
+        claim = claim_of(item.priority) + item.of.shift
+        served[item.domain] = min(served.get(item.domain, claim), claim)
+    risen.difference_update(served)
+    tops = {name: model.top_claim(spider, name) for name in served}
+    risen |= {name for name, top in tops.items() if top is not None and top > served[name]}
 
 
 def check_nothing_better(model: Model, spider: str, names: set[str], now: int, worst: int) -> None:

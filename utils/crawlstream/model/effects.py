@@ -37,7 +37,7 @@ class Outcome(StrEnum):
     """It was never requested; Kafka acknowledged a ``pages_skipped`` event that lists it."""
 
 
-FOUND, FOUND_AGAIN = 2, 3
+FOUND, FOUND_AGAIN, FOUND_EARLY = 2, 3, 4
 """Values of ``Links.linked``; scripts have them instead of true for links that count."""
 
 
@@ -55,8 +55,8 @@ class Links:
     counts: bool = True
     """True if they count against ``domain_max_pages`` and ``max_pages``; redirects do not."""
     linked: int = 0
-    """In a crawl with a score ``FOUND``, or ``FOUND_AGAIN`` if their worker has found them for the
-    third time; 0 without a score."""
+    """0 without a score; else ``FOUND``, ``FOUND_AGAIN`` if their worker has found them for the
+    third time, or ``FOUND_EARLY`` on a promoted page: others may find them at a smaller depth."""
     fingerprints: list[str] = field(default_factory=list)
     """Signed 64-bit numbers as decimal text; see ``model.url.fingerprint``. The target of a seed's
     redirect has two, separated by a space: one of the entry and one of its page."""

@@ -20,7 +20,7 @@
 -- Needs: clock, ledger, views, throttle.
 local PRIORITY_UNIT = 2 ^ 40
 local LAST_BAND = -7500
-local PROMOTED_WITHIN, PROMOTED = 507, 508  -- See `inlinks`.
+local PROMOTED_WITHIN, PROMOTED = 17, 18  -- See `inlinks`.
 local domain_tags = { SEVERAL = '*', MOST_DROPS = 100, drop = false, first = false, prune = false }  -- See its file.
 
 local function rank(priority)

@@ -100,9 +100,6 @@ local function mark_own(c, domain, record, list, first, amount)
   local before, after = sets_for(record.own), sets_for(record.own + amount)
   if after > before then
     split_sets(c, domain, before, after)
-    for _, of_waiting in ipairs(crawl_of(c).is_scored and { '.1', '.2' } or {}) do
-      split_sets(c .. of_waiting, domain, before, after)  -- See `inlinks`.
-    end
   end
   record.own = record.own + amount
   if after == 1 then

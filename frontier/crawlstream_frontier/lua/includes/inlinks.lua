@@ -1,113 +1,140 @@
 -- Promotion by in-links: in a crawl with a score, a waiting page to which a third link is found moves once, to a better
---   band, as a copy of its entry. If the third link is of its own domain, it moves only within the domain, which keeps
---   its rank among others (see `claim_of`).
--- Guarantee: a page is granted once, however many copies of it wait: the first one that is leased takes it from both
---   sets, and later ones end as redirected, for the reason `promoted`. An entry that was leased is an ordinary one from
+--   band, as a copy of its entry. It goes ahead of pages of its own depth and of the one before. A link of its own
+--   domain moves it only within the domain, which keeps its rank among others (see `claim_of`).
+-- Guarantee: a page is granted once, however many entries of it wait: the first one that is leased takes it from the
+--   hash, and later ones end as redirected, for the reason `promoted`. An entry that was leased is an ordinary one from
 --   then on. Copies are admitted, but do not count for caps.
+-- Guarantee: a page is granted with the least depth of all links to it that were found while it waited. A link of a
+--   smaller depth puts a copy as well: if the page came later than its depth, pages below it could be out of reach.
 -- Only links that workers have counted are listed: a page that waits outside of a band (delayed, in limbo, spilled), a
---   seed, the target of a redirect and a page of a last band are never promoted.
+--   seed, the target of a redirect and a page of a last band are never promoted. Links for another spider than that of
+--   the page do not count.
 -- Entry in a band: profile number, '!', fingerprint, ' ', domain if it waits under another name, ' ,' and the body.
--- Sets of a crawl, each as `dedupe` has its fingerprints, named `<c>.1` or `<c>.2` instead of `<c>`: of pages that wait
---   and were not promoted, and of pages that wait and have a second link or were promoted.
+-- Key `i:<c>:<domain>` HASH fingerprint of a page that waits -> 8 * its depth, + 4 if it has several entries, + its
+--   links; 3: it was promoted. If it waits for another spider than that of the crawl, ' ' and the spider follow.
 -- `recovered` in the ledger has 16 if there are any.
--- Needs: clock, ledger, bands, dedupe, admit. Cost in crawls with a score: per group with new links SADD, with known
---   ones two SMISMEMBER, per leased page two SREM, and one HMGET per domain; nothing for others.
+-- Needs: clock, ledger, bands, admit. Cost in crawls with a score: per group HSET for new links, HMGET for known ones,
+--   HSET if one of them waits; per leased page HGET and HDEL; nothing for others.
 local promotion
 
 -- Its functions are created when needed: defining one takes time in every call.
 do
-local WAITS, LINKED = '.1', '.2'
-local made_sets, made_promotion
+local A_LEVEL, SEVERAL, PROMOTED_BY = 8, 4, 3  -- Of the value of a page that waits.
+local made_promotion
 
--- Return the functions that change the sets.
-local function waiting_sets()
-  if made_sets then
-    return made_sets
-  end
+-- Return what follows the value of a page that waits for spider S.
+local function spider_in(c, S)
+  return S == string.match(crawl_of(c).name, '^[^:]*') and '' or ' ' .. S
+end
+
+-- Return functions for the depth of an entry, which `wire.stored` has as a varint from the third byte of its body on.
+local function depths()
+  local MORE, AT = 128, 3
   local of = {}
-  made_sets = of
 
-  -- Return the keys of the sets of one kind in which a fingerprint may be, the likely one first.
-  local function sets_with(c, domain, record, fingerprint)
-    local keys = {}
-    if record.own > 0 then
-      keys[1] = own_key(c, domain, set_of(fingerprint, sets_for(record.own)))
-    end
-    if record.slab ~= NO_SLAB then
-      keys[#keys + 1] = K.slab(c, record.slab)
-    end
-    return keys
-  end
-
-  function of.add(c, domain, record, fingerprint)
-    redis.call('SADD', sets_with(c, domain, record, fingerprint)[1], fingerprint)
-  end
-
-  function of.remove(c, domain, record, fingerprint)
-    for _, key in ipairs(sets_with(c, domain, record, fingerprint)) do
-      if redis.call('SREM', key, fingerprint) == 1 then
-        return true
+  -- Return the depth in a body, and the position behind it.
+  function of.read(body)
+    local depth, unit, at = 0, 1, AT
+    while true do
+      local byte = string.byte(body, at) or 0
+      depth, at = depth + byte % MORE * unit, at + 1
+      if byte < MORE then
+        return depth, at
       end
+      unit = unit * MORE
     end
-    return false
   end
 
-  -- List pages that were just marked as known.
-  function of.list(c, domain, record, fingerprints)
-    if record.own == 0 then
-      redis.call('SADD', K.slab(c, record.slab), unpack(fingerprints))
-      return
+  -- Return a body with another depth.
+  function of.write(body, depth)
+    local former, behind = of.read(body)
+    if former == depth then
+      return body
     end
-    for set, part in pairs(spread(fingerprints, 1, #fingerprints, sets_for(record.own))) do
-      redis.call('SADD', own_key(c, domain, set), unpack(part.fingerprints))
+    local head = string.sub(body, 1, AT - 1)
+    while depth >= MORE do
+      head, depth = head .. string.char(MORE + depth % MORE), math.floor(depth / MORE)
     end
+    return head .. string.char(depth) .. string.sub(body, behind)
   end
 
   return of
 end
 
--- Return the functions that queue pages with marks. `terms` as in `admit`.
-local function marked_entries()
-  local MARK, SCORED, TENS = '!%s %s ,', 16, 10
+-- Return functions for the mark of an entry. `terms` as in `admit`.
+local function marks()
+  local MARK = '!%s %s ,'
   local of = {}
 
-  local function with_mark(terms, domain, fingerprint, entry)
-    local header = terms.header or string.match(entry, '^%d+,')
-    return string.sub(header, 1, -2) .. string.format(MARK, fingerprint, terms.site and domain or '')
-      .. (terms.header and entry or string.sub(entry, #header + 1))
+  -- Return header and body of an entry.
+  function of.split(terms, entry)
+    if terms.header then
+      return terms.header, entry
+    end
+    local header = string.match(entry, '^%d+,')
+    return header, string.sub(entry, #header + 1)
   end
 
-  -- Queue pages that were just marked as known, {list, marks, entries, n} as in `admit_group`, and list them.
-  function of.enter(terms, domain, record, group)
-    local c, list, marks, entries, n = terms.c, unpack(group)
+  function of.add(terms, domain, fingerprint, header, body)
+    return string.sub(header, 1, -2) .. string.format(MARK, fingerprint, terms.site and domain or '') .. body
+  end
+
+  return of
+end
+
+-- Return a function that queues pages that were just marked as known, and lists them: {list, marks, entries, n} as in
+-- `admit_group`.
+local function entering(marking, depth)
+  local SCORED = 16
+  return function(terms, domain, record, group)
+    local c, list, first, entries, n = terms.c, unpack(group)
     if terms.kind.priority <= LAST_BAND then
       return enqueue(terms, domain, record, list, entries, n)
     end
-    local crawl, marked, fingerprints = crawl_of(c), {}, {}
+    local crawl, spider, marked, values = crawl_of(c), spider_in(c, terms.kind.spider), {}, {}
     for i = 1, n do
-      fingerprints[i] = list[marks + i - 1]
-      marked[i] = with_mark(terms, domain, fingerprints[i], list[entries + i - 1])
+      local fingerprint, header, body = list[first + i - 1], marking.split(terms, list[entries + i - 1])
+      values[2 * i - 1], values[2 * i] = fingerprint, int(A_LEVEL * depth.read(body) + 1) .. spider
+      marked[i] = marking.add(terms, domain, fingerprint, header, body)
     end
     if not crawl.is_scored then
       redis.call('HINCRBY', K.ledger(c), 'recovered', SCORED)
       crawl.is_scored, has_scored = true, true
     end
-    waiting_sets().list(c .. WAITS, domain, record, fingerprints)
+    redis.call('HSET', K.linked(c, domain), unpack(values))
     enqueue({ c = c, kind = terms.kind, site = terms.site }, domain, record, marked, 1, n)
   end
+end
 
-  -- Put the entry of a page again, in a better band; `is_within`: by a link of its own domain.
-  function of.promote(terms, domain, record, page, is_within)
-    local c, priority = terms.c, terms.kind.priority
-    local kind = kind_of(c, terms.kind.spider, priority - priority % TENS + (is_within and PROMOTED_WITHIN or PROMOTED))
-    local copy = { with_mark(terms, domain, page[1], page[2]) }
-    enqueue({ c = c, kind = kind, site = terms.site }, domain, record, copy, 1, 1)
+-- Return a function that counts a link {fingerprint, entry} to a page that waits, and returns the value of the page.
+local function counting(marking, depth)
+  local HIGHEST, LEVEL, THIRD = 7000, 10, 3
+
+  -- Put the entry of a link again, as it is at a `depth`, above or at its own; `raised` by a promotion.
+  local function copy(terms, domain, record, link, place)
+    local c, header, body = terms.c, marking.split(terms, link[2])
+    local priority = terms.kind.priority + LEVEL * (depth.read(body) - place.depth)
+    local kind = kind_of(c, terms.kind.spider, math.min(priority - priority % LEVEL, HIGHEST) + place.raised)
+    local entry = marking.add(terms, domain, link[1], header, depth.write(body, place.depth))
+    enqueue({ c = c, kind = kind, site = terms.site }, domain, record, { entry }, 1, 1)
     changed_of(c)[domain] = record
     count(c, 'admitted', 1)
     count(c, 'queued', 1)
   end
 
-  return of
+  return function(terms, domain, record, link, value)
+    local links, least = value % SEVERAL, math.floor(value / A_LEVEL)
+    local _, body = marking.split(terms, link[2])
+    local found, was_promoted = depth.read(body), links == PROMOTED_BY
+    local rises = not was_promoted and (terms.counts == THIRD or links == PROMOTED_BY - 1)
+    links = (rises or was_promoted) and PROMOTED_BY or links + 1
+    if not rises and found >= least then
+      return value - value % SEVERAL + links
+    end
+    least = math.min(least, found)
+    copy(terms, domain, record, link, { depth = least, raised = links == PROMOTED_BY and terms.raised or 0 })
+    return A_LEVEL * least + SEVERAL + links
+  end
 end
 
 -- Return whether links come from pages of their own domain, or of a site in it.
@@ -117,41 +144,41 @@ end
 
 -- Count links of a group, `amount` from links[at] on, for those of their pages that wait.
 local function see(terms, domain, record, links, at, amount)
-  local THIRD, HIGHEST = 3, 7000
-  local c, priority, linked = terms.c, terms.kind.priority, nil
+  local HIGHEST = 7000
+  local c, priority, changed = terms.c, terms.kind.priority, {}
   if not crawl_of(c).is_scored or priority <= LAST_BAND or priority > HIGHEST then
     return
   end
-  local waits = known(c .. WAITS, domain, record, links, at, amount)
+  terms.raised = is_within(terms.from, domain) and PROMOTED_WITHIN or PROMOTED
+  local key, spider = K.linked(c, domain), spider_in(c, terms.kind.spider)
+  local values = redis.call('HMGET', key, unpack(links, at, at + amount - 1))
   for i = 1, amount do
-    if waits[i] == 1 then
-      local fingerprint, sets = links[at + i - 1], waiting_sets()
-      linked = linked or known(c .. LINKED, domain, record, links, at, amount)
-      if linked[i] ~= 1 then
-        sets.add(c .. LINKED, domain, record, fingerprint)
-      end
-      if (linked[i] == 1 or terms.counts == THIRD) and sets.remove(c .. WAITS, domain, record, fingerprint) then
-        local page = { fingerprint, links[at + amount + i - 1] }
-        promotion().promote(terms, domain, record, page, is_within(terms.from, domain))
-      end
+    local fingerprint = links[at + i - 1]
+    local value, of = string.match(values[i] or '', '^(%d+)(.*)$')
+    if of == spider then
+      value = changed[fingerprint] or tonumber(value)
+      local counted = promotion().count(terms, domain, record, { fingerprint, links[at + amount + i - 1] }, value)
+      changed[fingerprint] = counted ~= value and counted or changed[fingerprint]
     end
+  end
+  for fingerprint, value in pairs(changed) do
+    redis.call('HSET', key, fingerprint, int(value) .. spider)
   end
 end
 
 -- Return the entries among those taken from a band whose pages still wait, without their marks, and the number of the
 -- others, which end. They take part in no promotion from now on.
 local function take_marked(c, name, entries)
-  local MARKED, FORM = '^%d+!', '^(%d+)!(%-?%d+) (%S*) (,.*)$'
+  local MARKED, FORM = '^%d+!', '^(%d+)!(%-?%d+) (%S*) ,(.*)$'
   local kept, ended = {}, 0
   for i = 1, #entries do
     local entry = entries[i]
     if string.find(entry, MARKED) then
       local number, fingerprint, domain, body = string.match(entry, FORM)
       domain = domain ~= '' and domain or name
-      local record = load_domain_records(c, { domain })[domain]
-      local was_unpromoted = waiting_sets().remove(c .. WAITS, domain, record, fingerprint)
-      local was_linked = waiting_sets().remove(c .. LINKED, domain, record, fingerprint)
-      entry = (was_unpromoted or was_linked) and number .. body
+      local key = K.linked(c, domain)
+      local value = redis.call('HGET', key, fingerprint)
+      entry = value and redis.call('HDEL', key, fingerprint) and promotion().unmarked(number, value, body)
     end
     kept[#kept + 1], ended = entry or nil, ended + (entry and 0 or 1)
   end
@@ -167,8 +194,13 @@ end
 -- Return the functions of this file.
 function promotion()
   if not made_promotion then
-    made_promotion = marked_entries()
-    made_promotion.see, made_promotion.take = see, take_marked
+    local marking, depth = marks(), depths()
+    made_promotion = { see = see, take = take_marked }
+    made_promotion.enter, made_promotion.count = entering(marking, depth), counting(marking, depth)
+    -- Return an entry without its mark, with the depth of the value of its page.
+    function made_promotion.unmarked(number, value, body)
+      return number .. ',' .. depth.write(body, math.floor(string.match(value, '^%d+') / A_LEVEL))
+    end
   end
   return made_promotion
 end

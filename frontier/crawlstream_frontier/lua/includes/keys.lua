@@ -48,6 +48,7 @@ function K.domains(c) return P .. 'k:' .. c end
 function K.profiles(c) return P .. 'f:' .. c end
 function K.slab(c, slab) return P .. 's:' .. c .. ':' .. slab end
 function K.own_set(c, domain, i) return P .. 'e:' .. c .. ':' .. domain .. ':' .. i end
+function K.linked(c, domain) return P .. 'i:' .. c .. ':' .. domain end
 function K.used(c) return P .. 'used:' .. c end
 function K.spills(c) return P .. 'spills:' .. c end
 function K.stop(name) return P .. 'stop:' .. name end

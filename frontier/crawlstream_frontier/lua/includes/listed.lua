@@ -1,20 +1,13 @@
--- Pages of a crawl with a score that are listed as waiting (see `inlinks`), for queries.
--- Needs: keys, own_sets. Cost: four commands per page.
+-- Pages of a crawl with a score that wait in a band (see `inlinks`), for queries.
+-- Needs: keys. Cost: a command per page.
 
--- Return for each of the fingerprints of a domain whether its page waits: 0 if not, 2 if it was promoted, else 1 or 3.
+-- Return for each of the fingerprints of a domain whether its page waits: 0 if not, 1 with one entry, 2 with several.
 local function listed_states(c, domain, fingerprints)
-  local record = redis.call('HGET', K.domains(c), domain) or '0 0 0 '
-  local slab, own = string.match(record, '^%d+ (%d+) (%d+) ')
-  local states, sets = {}, sets_for(own + 0)
+  local LEVEL, SEVERAL = 8, 4
+  local states, key = {}, K.linked(c, domain)
   for i, fingerprint in ipairs(fingerprints) do
-    local set = string.format('%d', set_of(fingerprint, sets))
-    states[i] = 0
-    for kind = 1, 2 do
-      local of = c .. '.' .. kind
-      local is_in = redis.call('SISMEMBER', K.slab(of, slab), fingerprint)
-        + redis.call('SISMEMBER', K.own_set(of, domain, set), fingerprint)
-      states[i] = states[i] + kind * is_in
-    end
+    local value = redis.call('HGET', key, fingerprint)
+    states[i] = not value and 0 or string.match(value, '^%d+') % LEVEL < SEVERAL and 1 or 2
   end
   return states
 end

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from crawling.links.encoded import EncodedLinks
 from crawlstream.errors import RedisUnavailable
-from crawlstream.model.effects import FOUND, FOUND_AGAIN, Links, Outcome, Settle
+from crawlstream.model.effects import FOUND, FOUND_AGAIN, FOUND_EARLY, Links, Outcome, Settle
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.url import fingerprint
 from crawlstream.wire.stored import LinkEncoder
@@ -178,3 +178,11 @@ def test_links_of_a_crawl_with_a_score_are_counted() -> None:
     assert again.fingerprints == links("a", [0]).fingerprints
     assert cache.found_again(b"1", [both]) == []
     assert cache.found_again(b"2", [both]) == []
+
+
+def test_links_of_a_promoted_page_are_not_remembered() -> None:
+    """Another page may have them at a smaller depth; then they are sent again."""
+    cache = LinkCache()
+    early, usual = links("a", [1], linked=FOUND_EARLY), links("a", [2], linked=FOUND)
+    cache.learn_links(1, b"1", [early, usual])
+    assert cache.new_of(b"1", [early, usual]) == ([early], 1)

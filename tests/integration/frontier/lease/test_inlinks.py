@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 
@@ -14,6 +15,7 @@ from crawlstream_frontier.link_rules.promotion import unpromoted
 from crawlstream_frontier.waste.last_band import last_of
 from support.frontier.audit import audit
 from support.frontier.bench import CRAWL, Bench, links, url_of
+from support.frontier.lua import planted
 
 pytest_plugins = ["support.frontier.fixtures"]
 
@@ -59,7 +61,7 @@ async def test_a_worker_tells_of_its_third_link_alone(bench: Bench) -> None:
         await bench.worker.settle(
             lease, links=[found("a", 1, 2) if lease is leases[0] else found("a", 2)]
         )
-        keys = await bench.redis.keys("*b:link:1/548:a")
+        keys = await bench.redis.keys("*b:link:1/58:a")
         assert bool(keys) is moved
     assert await bench.worker.urls() == ["a/2", "a/1"]
     assert (await bench.state()).filtered_by_reason == {"duplicate": 4}
@@ -89,8 +91,8 @@ async def test_links_of_a_domain_to_itself_do_not_move_it_before_others(bench: B
 async def test_a_domain_ranks_by_its_next_page_as_it_was(bench: Bench) -> None:
     """A deep page that links of its own domain have promoted waits for other domains' pages."""
     farm = await seeds(bench, *(f"farm/s{n}" for n in range(3)))
-    deep = found("farm", "deep", priority=20)
-    await link(bench, farm[:1], deep, found("farm", "near"), found("b", 1, 2, priority=30))
+    deep = found("farm", "deep", priority=30)
+    await link(bench, farm[:1], deep, found("farm", "near"), found("b", 1, 2, priority=35))
     await link(bench, farm[1:], deep)
     turns = [url for _ in range(4) for url in await bench.worker.urls(1)]
     assert turns == ["b/1", "b/2", "farm/deep", "farm/near"]
@@ -139,37 +141,51 @@ async def test_a_page_that_was_fetched_is_not_promoted(bench: Bench) -> None:
     assert (await bench.state()).redirected == 0
 
 
+async def test_links_for_another_spider_do_not_count(bench: Bench) -> None:
+    """A page stays with the spider of its first link; those for this spider promote it."""
+    leases = await seeds(bench, *(f"s{n}/" for n in range(5)))
+    await link(bench, leases[:1], replace(found("a", 1, 2), spiderid="items"))
+    await link(bench, leases[1:3], found("a", 2))
+    await link(bench, leases[3:4], replace(found("a", 2), spiderid="items"))
+    items = bench.another_worker("w2", "items")
+    assert await bench.worker.urls() == []
+    assert [key async for key in bench.redis.scan_iter("*b:items:1/58:a")] == []
+    await link(bench, leases[4:], replace(found("a", 2), spiderid="items"))
+    assert await items.urls() == ["a/2", "a/1"]
+
+
 async def test_a_crawl_without_a_score_has_none(bench: Bench) -> None:
     """Its links are stored and ordered as ever."""
     await bench.feed.seeds(*(f"s{n}/" for n in range(3)))
     leases = await bench.worker.lease(9)
     await link(bench, leases, links("a", [1, 2]), links("a", [2]))
-    assert await bench.redis.keys("*s:1.1:*") == []
+    assert await bench.redis.keys("*i:1:*") == []
     assert await bench.worker.urls() == ["a/1", "a/2"]
 
 
 async def test_a_long_row_of_copies_ends_over_several_calls(bench: Bench) -> None:
     """A call ends some hundred, and grants what it reaches; nothing is left, and the run ends."""
     paths = [*range(700)]
-    leases = await seeds(bench, *(f"s{n}/" for n in range(3)))
-    await link(bench, leases, found("a", *paths))
+    leases = await seeds(bench, *(f"s{n}/" for n in range(4)))
+    await link(bench, leases[:1], found("a", *paths[:600]))
+    await link(bench, leases[1:], found("a", *paths))
     pages = await bench.worker.crawl_all(500)
     assert pages == [f"a/{n}" for n in paths]
     state = await bench.state()
-    assert (state.redirected, state.pending, state.done) == (700, 0, 703)
+    assert (state.redirected, state.pending, state.done) == (700, 0, 704)
     left = await audit(bench.redis)
-    assert not [name for name in left.values if name.startswith(("b:", "s:1.", "e:1."))]
+    assert not [name for name in left.values if name.startswith(("b:", "i:"))]
 
 
 async def test_a_stop_removes_all_that_is_listed(bench: Bench) -> None:
-    """Sets of small domains, and those of a large one."""
+    """Pages of a small domain, and of a large one."""
     leases = await seeds(bench, *(f"s{n}/" for n in range(3)))
     await link(bench, leases[:2], found("a", *range(600)), found("b", *range(5)))
     await link(bench, leases[2:], found("a", *range(100)), found("b", 1))
-    assert all([await bench.redis.keys(f"*{kind}:1.{n}:*") for kind in "se" for n in (1, 2)])
+    assert len(await bench.redis.keys("*i:1:*")) == 2
     await bench.feed.say("stop")
     await bench.tend()
-    assert not await bench.redis.keys("*:1.*")
+    assert not await bench.redis.keys("*i:1:*")
 
 
 async def test_pages_in_parts_are_promoted(bench: Bench) -> None:
@@ -211,7 +227,8 @@ async def test_a_link_into_the_last_band_promotes_nothing(bench: Bench) -> None:
     await link(bench, leases[1:2], found("a", 1, 2), found("a", 3, priority=7_500))
     await link(bench, leases[2:], found("a", 2, priority=last_of(0)), found("a", 3, priority=7_500))
     assert await bench.worker.urls() == ["a/3", "a/1", "a/2"]
-    assert (await bench.state()).queued == 0
+    state = await bench.state()
+    assert (state.admitted, state.queued) == (6, 0)
 
 
 async def test_queries_show_a_promoted_page_once(bench: Bench) -> None:
@@ -228,7 +245,7 @@ async def test_queries_show_a_promoted_page_once(bench: Bench) -> None:
     inspector = bench.frontier.inspector
     waiting = await inspector.page(CRAWL, "http://a/2")
     assert waiting
-    assert [(one.priority, one.place) for one in waiting.sightings] == [(548, 1)]
+    assert [(one.priority, one.place) for one in waiting.sightings] == [(58, 1)]
     await bench.worker.settle(*await bench.worker.lease(1))
     fetched = await inspector.page(CRAWL, "http://a/2")
     assert fetched
@@ -236,3 +253,68 @@ async def test_queries_show_a_promoted_page_once(bench: Bench) -> None:
     found_next = await bench.frontier.queries.next_pages(CRAWL, 9)
     assert found_next
     assert [page.url for page in found_next.pages] == ["http://a/1"]
+
+
+class Bug(NamedTuple):
+    """Text in exactly one place of the Lua, its replacement, and the test that finds it."""
+
+    right: str
+    wrong: str
+    found_by: Callable[[Bench], Awaitable[None]]
+
+
+BUGS = {
+    "waiting pages are not swept": Bug(
+        right="is_scored and K.linked(c, fields[i]) or nil",
+        wrong="nil",
+        found_by=test_a_stop_removes_all_that_is_listed,
+    ),
+    "a page goes to the spider of its third link": Bug(
+        right="if of == spider then",
+        wrong="if value then",
+        found_by=test_links_for_another_spider_do_not_count,
+    ),
+    "a link into the last band promotes": Bug(
+        right="or priority <= LAST_BAND or priority > HIGHEST then",
+        wrong="or priority > HIGHEST then",
+        found_by=test_a_link_into_the_last_band_promotes_nothing,
+    ),
+    "a page far above the others is promoted": Bug(
+        right="or priority <= LAST_BAND or priority > HIGHEST then",
+        wrong="or priority <= LAST_BAND then",
+        found_by=test_a_link_into_the_last_band_promotes_nothing,
+    ),
+    "a page that was fetched fails by its former entry": Bug(
+        right="entries = promotion().take(c, domain, entries)\n    end\n    for",
+        wrong="assert(promotion)\n    end\n    for",
+        found_by=test_a_page_that_was_fetched_does_not_fail_by_its_former_entry,
+    ),
+    "next pages show both entries of a page": Bug(
+        right="if number and not seen[fingerprint] then",
+        wrong="if number then",
+        found_by=test_queries_show_a_promoted_page_once,
+    ),
+    "next pages show the former entry of a page that was fetched": Bug(
+        right="is_page = listed_states(c, domain ~= '' and domain or at, { fingerprint })[1] > 0",
+        wrong="is_page = listed_states(c, at, { fingerprint })[1] > -1",
+        found_by=test_queries_show_a_promoted_page_once,
+    ),
+    "a page that was fetched waits by its former entry": Bug(
+        right="and listed_states(c, domain, { fingerprint })[1] > 0",
+        wrong="and listed_states(c, domain, { fingerprint })[1] > -1",
+        found_by=test_queries_show_a_promoted_page_once,
+    ),
+    "the third link of one worker is one like any other": Bug(
+        right="(terms.counts == THIRD or links == PROMOTED_BY - 1)",
+        wrong="links == PROMOTED_BY - 1",
+        found_by=test_a_worker_tells_of_its_third_link_alone,
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+async def test_a_named_test_finds_the_bug(bug: Bug, bench: Bench) -> None:
+    """An assertion of it fails with the bug."""
+    with planted(bug.right, bug.wrong), pytest.raises(AssertionError):
+        await bug.found_by(bench)
+    await bench.redis.flushdb()

@@ -30,7 +30,7 @@ if not c then
 end
 local key = K.domains(c)
 local own_spider = string.match(crawl_of(c).name or '', '^[^:]*')
-local kinds_of_sets = crawl_of(c).is_scored and { '', '.1', '.2' } or { '' }  -- See `inlinks`.
+local is_scored = crawl_of(c).is_scored
 local doomed, gone = {}, {}
 
 -- Return the rest of this step's limit.
@@ -114,9 +114,7 @@ local function sweep_sets(domain, text, own)
   local sets = sets_for(own)
   local stay = math.max(sets - math.max(left(), 1), 0)
   for set = stay, sets - 1 do
-    for _, of_waiting in ipairs(kinds_of_sets) do
-      doomed[#doomed + 1] = own_key(c .. of_waiting, domain, set)
-    end
+    doomed[#doomed + 1] = own_key(c, domain, set)
   end
   if stay > 0 then
     local record = parse_domain_record(text)
@@ -163,6 +161,7 @@ local function sweep_domains(fields)
       return false
     end
     gone[#gone + 1] = fields[i]
+    doomed[#doomed + 1] = is_scored and K.linked(c, fields[i]) or nil
   end
   return true
 end
@@ -190,9 +189,7 @@ local function sweep_slabs()
   local slabs = tonumber(redis.call('HGET', K.ledger(c), 'slab') or 0)
   local stay = math.max(slabs - a_step, 0)
   for slab = stay + 1, slabs do
-    for _, of_waiting in ipairs(kinds_of_sets) do
-      doomed[#doomed + 1] = K.slab(c .. of_waiting, int(slab))
-    end
+    doomed[#doomed + 1] = K.slab(c, int(slab))
   end
   if stay > 0 then
     redis.call('HSET', K.ledger(c), 'slab', int(stay))

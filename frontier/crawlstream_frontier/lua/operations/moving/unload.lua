@@ -20,7 +20,6 @@
 -- Returns: packed {part …}, as above
 -- Cost: O(returned data), about 100 KB.
 --- include: keys
---- include: own_sets
 --- include: listed
 local CRAWLS, DOMAINS, ENTRIES, STATES = 50, 100, 100, 500
 local tell = {}

@@ -15,7 +15,6 @@
 --   If the crawl has up to MOST_DOMAINS domains, all are examined; else the
 --   first of the spider's indexes, which belong to any crawl.
 --- include: present
---- include: own_sets
 --- include: listed
 local name, most = ARGV[1], tonumber(ARGV[2])
 local c, run, live = string.match(redis.call('HGET', K.names, name) or '', '^(%d+) (%d+) (%d)$')
