@@ -122,7 +122,8 @@ def each_page_is_one_row(story: Story) -> Iterator[str]:
 
 def the_auditor_agrees(story: Story) -> Iterator[str]:
     """Windows by the site's own log, repetitions and endings, as the auditor of chaos sees them."""
-    rules = [HostRule(host=host, hits=100_000, window_s=1) for host in (story.host, story.guest)]
+    hosts = (story.host, story.guest, story.images)
+    rules = [HostRule(host=host, hits=100_000, window_s=1) for host in hosts]
     facts = Facts(
         fed=(),
         records=story.ground.witness.of(story.appid),

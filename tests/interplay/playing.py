@@ -51,7 +51,7 @@ async def play_all(place: Ground, casts: Sequence[Sequence[Feature]]) -> Sequenc
 
     async def one(number: int, cast: Sequence[Feature], turns: asyncio.Semaphore) -> str:
         story = Story(place, cast, number)
-        place.site.stories |= dict.fromkeys((story.host, story.guest), story)
+        place.site.stories |= dict.fromkeys((story.host, story.guest, story.images), story)
         async with turns:
             try:
                 await story.play()

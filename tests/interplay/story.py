@@ -73,6 +73,7 @@ class Story:
         self.number = number
         self.host = f"127.{40 + number // 250}.{number % 250}.1"
         self.guest = f"127.{40 + number // 250}.{number % 250}.2"
+        self.images = f"127.{40 + number // 250}.{number % 250}.3"
         self.appid, self.crawlid = f"story-{number}", f"crawl-{number}"
         self.spiderid, self.pages_spider = "link", "link"
         self.root = self.seed = self.url("/")
@@ -89,6 +90,8 @@ class Story:
         """True if seen URLs are forgotten between two feedings."""
         self.reads_nothing = False
         """True if the root page has no body, and so no links."""
+        self.markup = ""
+        """Markup in all of its pages."""
         self.steps: list[str] = []
         self.visits: list[SeenRequest] = []
         self.robots: Answer = Answer(status=404)
@@ -148,7 +151,7 @@ class Story:
             self.gate.wait(_GATE_S)
         if visit.method == "HEAD":
             return Answer(headers={**_HTML, "Content-Length": HEAD_BYTES})
-        return _document(leaf, self._round)
+        return _document(leaf, self._round, self.markup)
 
     # The course of events.
 
@@ -207,10 +210,10 @@ class Story:
         return found
 
 
-def _document(leaf: Leaf, number: int) -> Answer:
+def _document(leaf: Leaf, number: int, markup: str) -> Answer:
     links = leaf.links(number)
     if leaf.format == "html":
-        return page(*links)
+        return page(*links, text=markup)
     listed = "".join(f"<url><loc>{link}</loc></url>" for link in links)
     return Answer(f"<urlset>{listed}</urlset>".encode(), headers=_XML)
 
