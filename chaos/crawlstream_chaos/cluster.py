@@ -26,7 +26,9 @@ from crawlstream.model.egress.render import is_lane, lane_of
 from crawlstream.model.state import FrontierState
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream_chaos.facts.facts import FedCrawl, HostRule
+from crawlstream_chaos.facts.trace_collector import Collector, collecting
 from crawlstream_chaos.keyring import KeyRing
+from crawlstream_chaos.laws.traces import SHARE
 from crawlstream_chaos.observed import Observed
 from crawlstream_chaos.pipelines.described import Reader, describe, readers
 from crawlstream_chaos.processes import RunningServer
@@ -278,6 +280,7 @@ class ChaosCluster:
 
     async def _start(self) -> None:
         self._stack.callback(self._rest_hands)
+        self.collector = self._stack.enter_context(collecting())
         ports = Ports.free()
         await self._start_servers(ports)
         self.local = _local(self.home, self.before, ports, self._cluster_environment(ports))
@@ -294,8 +297,7 @@ class ChaosCluster:
         self.recorder = RecordingWitness(kafka, settings.kafka_topic_prefix)
         self._stack.callback(self.recorder.close)
         self.logs = KafkaLogs(self.home / "data" / "kafka", settings.kafka_topic_prefix, OUTPUTS)
-        log = self.home / "logs" / "visits.jsonl"
-        site = served(self.web.port, self._shape, log, self.environment())
+        site = served(self.web.port, self._shape, self.site_log.path, self.environment())
         await self._stack.enter_async_context(site)
 
     async def _start_servers(self, ports: Ports) -> None:
@@ -321,7 +323,7 @@ class ChaosCluster:
         return {
             **environment_without_settings(os.environ),
             **SETTINGS,
-            **(_ROUND_SETTINGS if self.before else _ROUND_SETTINGS | _DROPS),
+            **_of_rounds(self.before, self.collector),
             **self.keyring.settings,
             **(describe(self.home, search=search_at(self.proxies)) if self.pipelines else {}),
             **(_PATIENT if self.renderers else {}),
@@ -345,6 +347,12 @@ class ChaosCluster:
         """A frozen process could not stop."""
         for pid in tuple(self._frozen):
             self.thaw(pid)
+
+
+def _of_rounds(before: Path | None, collector: Collector) -> Mapping[str, str]:
+    """Settings of processes, those of the version before without what it does not know."""
+    own = {} if before else {**_DROPS, **collector.settings(SHARE)}
+    return {**_ROUND_SETTINGS, **own}
 
 
 def _shape(pages: int, hosts: int) -> Mapping[str, Any]:

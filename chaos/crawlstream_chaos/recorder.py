@@ -27,6 +27,8 @@ _BATCH_START = 12
 """Base offset and length themselves are not counted in the length."""
 _LOST_PAGES = re.compile(r"\$: (\d+) shelved pages ")
 _RESULTS = "crawled_firehose"
+TRACEPARENT = "traceparent"
+"""Header of results of sampled pages, and the field of their records here."""
 _KEPT_OF_RESULT = (
     "appid", "attempt", "crawlid", "dropped", "has_body", "id", "payment", "proxy", "recovered",
     "redirect_urls", "run", "signed", "status_code", "timestamp", "url",
@@ -138,6 +140,7 @@ class RecordingWitness(Witness):
             if topic == _RESULTS:
                 value["has_body"] = bool(value.get("body"))
                 value = {name: value[name] for name in _KEPT_OF_RESULT if name in value}
+                value |= {k: v.decode() for k, v in record.headers if k == TRACEPARENT}
             seen = TopicRecord(
                 topic=topic,
                 key=record.key.decode() if record.key else None,
@@ -197,15 +200,15 @@ class AccessLogReader:
     """Reads an access log as it grows."""
 
     def __init__(self, log: Path) -> None:
-        self._log = log
+        self.path = log
         self._at = 0
         self.visits: list[LoggedRequest] = []
         """All so far, in the order in which the site noted them."""
 
     def read(self) -> int:
         """Take in what is new; how many visits there are now."""
-        if self._log.exists():
-            with self._log.open("rb") as file:
+        if self.path.exists():
+            with self.path.open("rb") as file:
                 file.seek(self._at)
                 whole = file.read().rpartition(b"\n")[0]
             if whole:

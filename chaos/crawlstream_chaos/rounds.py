@@ -39,9 +39,11 @@ from crawlstream_chaos.facts.facts import (
     repeats,
 )
 from crawlstream_chaos.facts.scrapes import SeenScrapes
+from crawlstream_chaos.facts.trace_collector import SeenSpan
 from crawlstream_chaos.faults import Fault, FaultContext, FaultEffect, leased
 from crawlstream_chaos.laws.auditor import audit
 from crawlstream_chaos.laws.invariants import check
+from crawlstream_chaos.laws.traces import all_traced
 from crawlstream_chaos.purse_watch import PurseWatch
 
 _SAMPLE_S = 0.5
@@ -246,6 +248,8 @@ class Round:
                 await self._ended(fed)
             await wait_until(self._all_read, timeout_s=60, every_s=0.2)
             await self._all_stored()
+            records = [r for fed in self.fed for r in self.cluster.recorder.crawl(fed.crawlid)]
+            await all_traced(records, self.strikes, partial(spans_of, self.cluster))
         facts = await self._facts()
         outcome = RoundResult(
             scenario=self.name,
@@ -255,6 +259,7 @@ class Round:
             violations=audit(facts),
             footprint=await footprint(self.cluster),
         )
+        self.cluster.collector.forget()
         for fed in self.fed:
             self.cluster.recorder.forget(fed.crawlid)
         for reader, stored in zip(self.cluster.stores, facts.stores, strict=True):
@@ -345,7 +350,13 @@ class Round:
             bans=self.cluster.bans,
             spending=await self.watch.spending() if self.watch else None,
             scrapes=self.scrapes,
+            spans=spans_of(self.cluster),
         )
+
+
+def spans_of(cluster: ChaosCluster) -> Sequence[SeenSpan] | None:
+    """Return the spans so far; None if the processes are of the version before this one."""
+    return None if cluster.before else tuple(cluster.collector.spans)
 
 
 async def leaks(cluster: ChaosCluster) -> Mapping[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sys
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 from crawling.egress.signatures import Signatures
 from crawling.engine import middlewares
+from crawling.lease import traced
 from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.publish.publisher import Publisher
@@ -25,6 +27,9 @@ from crawlstream.model.effects import ExchangeResult, Outcome, Settle
 from crawlstream.model.result import CrawlResult
 from crawlstream_frontier import sources
 from crawlstream_frontier.worker.session import WorkerSession
+from crawlstream_traces import context
+from crawlstream_traces.context import Span, SpanPlace
+from crawlstream_traces.sender import SpanSender
 from redis_monitor.__main__ import main as redis_monitor
 
 _publish = Publisher.result
@@ -32,6 +37,8 @@ _admit = Leases.admit
 _exchange = WorkerSession.exchange
 _sign = Signatures.headers
 _read = sources.read
+_add = SpanSender.add
+_place = context.place_of_page
 _late: set[asyncio.Task[None]] = set()
 
 
@@ -118,6 +125,17 @@ def _sign_for_another(
     return _sign(self, page, "http://other.example/", method, price)
 
 
+def _place_anew(page_id: str, *about: Any) -> SpanPlace | None:
+    """Begin another trace with each attempt at a page."""
+    place = _place(page_id, *about)
+    return place and SpanPlace(secrets.token_hex(16), "")
+
+
+def _leave_out_first(self: SpanSender, *spans: Span) -> None:
+    """Leave out the span of a page, and send those below it."""
+    _add(self, *spans[1:])
+
+
 def _rewrite(**changes: str) -> None:
     """Let operations of the frontier do something else, in this process."""
 
@@ -192,6 +210,9 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "keep-body": lambda: setattr(middlewares, "ban_of", lambda *_: None),
     "keep-reserved": lambda: setattr(middlewares, "rights_of", lambda *_: None),
     "pass-over-paths": lambda: setattr(RobotsRules, "says_of", lambda *_: None),
+    "trace-anew": lambda: setattr(traced, "place_of_page", _place_anew),
+    "trace-no-page": lambda: setattr(SpanSender, "add", _leave_out_first),
+    "trace-nothing": lambda: setattr(SpanSender, "add", lambda *_: None),
     "sign-none": lambda: setattr(Signatures, "lines", lambda *_: []),
 }
 """Broken processes by law: each does one thing that it must not do."""

@@ -47,29 +47,33 @@ class SpanSender(threading.Thread):
         self._exporter = exporter
         self._linger_s = linger_s
         self._waiting: deque[Span] = deque()
-        self._news, self._stopping = threading.Event(), threading.Event()
+        self._news, self._full, self._stopping = (threading.Event() for _ in range(3))
         self._is_failing = False
 
-    def add(self, span: Span) -> None:
-        """Take a finished span; never blocks."""
-        if len(self._waiting) >= MOST_WAITING:
-            DROPPED.inc()
+    def add(self, *spans: Span) -> None:
+        """Take finished spans, all or none; never blocks."""
+        if len(self._waiting) + len(spans) > MOST_WAITING:
+            DROPPED.inc(len(spans))
             return
-        self._waiting.append(span)
+        self._waiting.extend(spans)
         self._news.set()
+        if len(self._waiting) >= BATCH:
+            self._full.set()
 
     def run(self) -> None:
         """Send queued spans until ``close``."""
         while not self._stopping.is_set():
             self._news.wait()
             self._news.clear()
-            self._stopping.wait(self._linger_s)
+            self._full.wait(self._linger_s)
+            self._full.clear()
             while self._waiting:
                 self._send()
 
     def close(self) -> None:
         """Send queued spans within LAST_WORDS_S; the others are lost."""
         self._stopping.set()
+        self._full.set()
         self._news.set()
         self.join(LAST_WORDS_S)
         self._exporter.stop()

@@ -17,6 +17,7 @@ from crawlstream.model.state import CrawlState
 from crawlstream_chaos.facts.scrapes import SeenScrapes
 from crawlstream_chaos.facts.spending import Spending
 from crawlstream_chaos.facts.stored import Stored
+from crawlstream_chaos.facts.trace_collector import SeenSpan
 from crawlstream_chaos.witness import ENDINGS, SeenRecord
 from crawlstream_cli.demo.access_log import LoggedRequest
 
@@ -193,6 +194,9 @@ class Facts:
     """The purse of all crawls; None: they pay nothing."""
     scrapes: SeenScrapes | None = None
     """Clients that scraped meanwhile; None: there were none."""
+
+    spans: Sequence[SeenSpan] | None = None
+    """Spans that the collector has got; None: traces are off."""
 
     def on(self, topic: str, crawlid: str) -> Sequence[TopicRecord]:
         """Records of one crawl on one topic, in the order in which they were read."""

@@ -42,6 +42,7 @@ from crawlstream_chaos.laws.scenes import LAWS as OF_PROXIES
 from crawlstream_chaos.laws.scrapes import LAWS as OF_SCRAPES
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
 from crawlstream_chaos.laws.skips import LAWS as OF_SKIPS
+from crawlstream_chaos.laws.traces import LAWS as OF_TRACES
 from crawlstream_chaos.witness import ENDINGS
 from crawlstream_cli.demo.access_log import STAMP_TOLERANCE_S
 
@@ -387,4 +388,5 @@ LAWS: Mapping[str, Law] = {
     **OF_BODIES,
     **OF_PAYMENTS,
     **OF_PIPELINES,
+    **OF_TRACES,
 }

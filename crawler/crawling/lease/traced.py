@@ -137,8 +137,7 @@ class TracedLeases(Leases):
         page = held.pages.get(token)
         super()._forget(held, token)
         if page and (trace := self._traces.pop(page, None)) and not page.is_lent:
-            for span in _spans(page, trace, self.clock()):
-                self._sender.add(span)
+            self._sender.add(*_spans(page, trace, self.clock()))
 
 
 def _spans(page: Page, trace: PageTrace, now: float) -> Iterator[Span]:

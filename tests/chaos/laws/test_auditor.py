@@ -36,6 +36,7 @@ from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.laws.scrapes import LAWS as OF_SCRAPES
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
 from crawlstream_chaos.laws.skips import LAWS as OF_SKIPS
+from crawlstream_chaos.laws.traces import LAWS as OF_TRACES
 
 
 def test_what_is_good_is_called_good() -> None:
@@ -205,7 +206,7 @@ def test_every_planted_violation_is_found_and_named(plant: Plant, law: str, word
 
 
 def test_every_law_is_planted_against() -> None:
-    """No law that nothing was ever seen to break; six kinds have files of their own."""
-    kinds = (OF_PAYMENTS, OF_PIPELINES, OF_REPLIES, OF_SCRAPES, OF_SIGNATURES, OF_SKIPS)
+    """No law that nothing was ever seen to break; seven kinds have files of their own."""
+    kinds = (OF_PAYMENTS, OF_PIPELINES, OF_REPLIES, OF_SCRAPES, OF_SIGNATURES, OF_SKIPS, OF_TRACES)
     elsewhere = {law for laws in kinds for law in laws}
     assert {law for _, law, _ in PLANTED.values()} == LAWS.keys() - elsewhere

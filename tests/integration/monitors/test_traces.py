@@ -13,11 +13,14 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream_chaos.facts.facts import Facts, TopicRecord
+from crawlstream_chaos.facts.trace_collector import Collector, SeenSpan, collecting
+from crawlstream_chaos.laws.traces import LAWS, SHARE, missing
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream_chaos.witness import Witness
+from crawlstream_traces.context import is_in_share
 from support.monitors import MonitorCluster
 from support.rest import RestProcess, running_rest
-from support.tracing.collector import Collector, SeenSpan, collecting
 from support.waiting import WaitUntil
 
 THEIRS, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -30,10 +33,12 @@ UNPRICED = b'<h1>Socks</h1><p class="price">none</p>'
 PHRASE = "squeamish-ossifrage"
 PIPELINES = """
 [pipeline.shop]
+edition = {edition}
 workers = 1
 stage = [{{use = "page"}}, {{use = "python:support.pipelines.shop:product"}}]
 sink = {{kind = "files", path = "{place}", format = "jsonl", max_age = "1s"}}
 [pipeline.plain]
+edition = {edition}
 sink = {{kind = "files", path = "{place}", format = "jsonl", max_age = "1s"}}
 """
 
@@ -192,7 +197,7 @@ async def test_traces_of_sampled_pages_are_named_by_their_ids(
     client's ``traceparent`` has no effect without one.
     """
     file = tmp_path / "pipelines.toml"
-    file.write_text(PIPELINES.format(place=tmp_path / "out"))
+    file.write_text(PIPELINES.format(place=tmp_path / "out", edition=1))
     await open_throttle(cluster)
     with serving({}) as site:
         site.pages |= {"/": page("/found"), "/found": Answer(UNPRICED), "/loop": LOOP}
@@ -274,3 +279,68 @@ async def _crawl(
         await witness.ended(crawlid)
     found = [value for value, _ in results(cluster) if value["crawlid"] == crawlid]
     return {value["url"].removeprefix(site.url("")): value["id"] for value in found}
+
+
+async def test_each_page_is_one_trace_though_processes_are_killed(
+    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil, tmp_path: Path
+) -> None:
+    """A kafka-monitor, a crawler and a pipeline die in mid-step; others repeat their work.
+
+    The laws of a chaos round judge: each process decides by itself which pages are sampled, a page
+    that comes again is in its trace, and each span is below one that has come or that a result
+    names. Each dies before it has ended anything, so no span of an end may be missing.
+    """
+    file = tmp_path / "pipelines.toml"
+    file.write_text(PIPELINES.format(place=tmp_path / "out", edition=2))
+    await open_throttle(cluster)
+    with collecting() as collector, serving({}) as site, ExitStack() as stack:
+        on = {**collector.settings(SHARE), **OBEYS}
+        paths = [f"/{n}" for n in range(60)]
+        site.pages |= {"/": page(*paths), **dict.fromkeys(paths, page())}
+        stack.enter_context(cluster.redis_monitor())
+        seed = {"appid": "traces", "crawlid": "struck", "maxdepth": 1}
+        witness.feed(*({"url": site.url(path), **seed} for path in ("/", *paths[:20])))
+        with cluster.kafka_monitor(FAILPOINT="after_put:kill", **on) as doomed:
+            assert doomed.wait() == -signal.SIGKILL
+        stack.enter_context(cluster.kafka_monitor(**on))
+        with cluster.crawler("link", FAILPOINT="after_publish:kill", **on) as crawler:
+            assert crawler.wait() == -signal.SIGKILL
+        stack.enter_context(cluster.crawler("link", **on))
+        on["PYTHONPATH"] = cluster.python_path(TESTS)
+        with cluster.pipelines(file, FAILPOINT="before_claim:kill", **on) as doomed:
+            assert doomed.wait() == -signal.SIGKILL
+        stack.enter_context(cluster.pipelines(file, **on))
+        await witness.ended("struck")
+
+        def facts() -> Facts:
+            return Facts(fed=[], records=_records(cluster, "struck"), spans=collector.spans)
+
+        await wait_until(lambda: not list(missing(facts())))
+        sampled = {r.value["id"] for r in facts().records if is_in_share(r.value["id"], SHARE)}
+        await wait_until(lambda: all(_is_stored(collector, each) for each in sampled))
+        assert sampled
+        assert {name: list(law(facts())) for name, law in LAWS.items()} == {
+            name: [] for name in LAWS
+        }
+
+
+def _is_stored(collector: Collector, trace_id: str) -> bool:
+    """Return whether both pipelines have written a page."""
+    writes = collector.of(trace_id, "write")
+    return {each.attributes["crawlstream.pipeline"] for each in writes} == {"shop", "plain"}
+
+
+def _records(cluster: MonitorCluster, crawlid: str) -> list[TopicRecord]:
+    """Return the results of a crawl, with the traces that they name."""
+    return [
+        TopicRecord(
+            topic=cluster.topics.crawled.removeprefix(f"{cluster.prefix}."),
+            key=value["id"],
+            value={**value, **{name: text.decode() for name, text in headers.items()}},
+            partition=0,
+            offset=number,
+            at=0,
+        )
+        for number, (value, headers) in enumerate(results(cluster))
+        if value["crawlid"] == crawlid
+    ]

@@ -13,10 +13,10 @@ import pytest
 from crawlstream.boot.metrics import total_of
 from crawlstream.errors import ConfigError, MissingExtra
 from crawlstream.model.process import Process
+from crawlstream_chaos.facts.trace_collector import collecting
 from crawlstream_traces.context import Span
 from crawlstream_traces.metrics import DROPPED, SENT
 from crawlstream_traces.sender import BATCH, MOST_WAITING, SpanSender, open_sender
-from support.tracing.collector import collecting
 from support.waiting import WaitUntil
 
 PROCESS = Process(kind="crawler", spider="link")

@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry that takes spans over HTTP and keeps them, for tests."""
+"""A collector of OpenTelemetry that takes spans over HTTP and keeps them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,18 @@ class Collector:
         self.bytes = b""
         """All bodies as they were sent, one after the other."""
 
+    def settings(self, share: float) -> Mapping[str, str]:
+        """Settings of processes that send it their spans."""
+        return {"CRAWLSTREAM_TRACES": self.url, "CRAWLSTREAM_TRACES_SHARE": str(share)}
+
     def of(self, trace_id: str, name: str = "") -> list[SeenSpan]:
         """Return the spans of a trace, perhaps of one name, in the order of their begin."""
         spans = [span for span in self.spans if span.trace_id == trace_id]
         return sorted((s for s in spans if name in {"", s.name}), key=lambda span: span.begin)
+
+    def forget(self) -> None:
+        """Let go of all spans."""
+        self.spans, self.bytes = [], b""
 
     def take(self, body: bytes) -> None:
         """Decode what an exporter has sent."""
@@ -70,7 +78,7 @@ def _values(attributes: Any) -> dict[str, Any]:
 def collecting() -> Iterator[Collector]:
     """Run a collector for the length of the block."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Receiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             is_known = self.path == "/v1/traces"
@@ -83,7 +91,7 @@ def collecting() -> Iterator[Collector]:
         def log_message(self, *_: object) -> None:
             """Log nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     collector = Collector(server.server_port)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
