@@ -1,10 +1,10 @@
 """WARC 1.1: requests and responses of pages, as archives store them.
 
 A page is a ``response``, its ``request`` and a ``metadata`` record, which has the page's place in
-its crawl as JSON, under a URI that players do not show. A 304 is a ``revisit`` without a body. Ids
-are computed from the page's id and times are the page's, so equal pages make equal files. The
-``metadata`` of a page whose body was not kept, because the page says so, takes the place of its
-``response``.
+its crawl as JSON, under a URI that players do not show. A screenshot that is in its record is a
+``resource``, ``urn:view:`` and the URL. A 304 is a ``revisit`` without a body. Ids are computed
+from the page's id and times are the page's, so equal pages make equal files. The ``metadata`` of a
+page whose body was not kept, because the page says so, takes the place of its ``response``.
 
 A response whose record has it as it was sent (``archive`` of its crawl) is stored so. The body of
 any other is stored after content decoding. Headers about its coding and length are therefore no
@@ -46,6 +46,7 @@ _PLACE = ("id", "appid", "crawlid", "spiderid", "run", "depth", "seed_url", "par
 _ROUTE = ("redirect_urls", "attempt", "latency_ms", "uuid", "recovered", "attrs", "links", "digest")
 _METADATA = dict.fromkeys(name for name in (*_PLACE, *_ROUTE, *OCCASIONAL) if name != "method")
 _OF_ARCHIVES = ("kind", "requisites")
+_URNS = {"metadata": "metadata", "resource": "view"}
 _HEX_ID = re.compile(r"[0-9a-f]{32}\Z")
 
 
@@ -89,6 +90,9 @@ class Warc:
         else:
             place = first
         self._write_request(page, {**beside, "WARC-Record-ID": _urn(uuid5(name, "request"))})
+        if page.screenshot_body:
+            view = {**beside, "WARC-Record-ID": _urn(uuid5(name, "view"))}
+            self._add("resource", page, {**view, "Content-Type": "image/png"}, page.screenshot_body)
         place["Content-Type"] = "application/json"
         known = {field: getattr(page, field) for field in _METADATA}
         known |= {name: page.extra[name] for name in _OF_ARCHIVES if name in page.extra}
@@ -177,7 +181,7 @@ class Warc:
 
 def _uri(kind: str, page: Delivered) -> str:
     url = clean_url(page.response_url)
-    return f"urn:metadata:{url}" if kind == "metadata" else url
+    return f"urn:{_URNS[kind]}:{url}" if kind in _URNS else url
 
 
 def _uuid_of(name: str) -> UUID:

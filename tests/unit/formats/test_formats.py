@@ -148,6 +148,24 @@ def test_a_warc_has_responses_as_they_were_sent() -> None:
     assert found[0][0].get_header("WARC-Payload-Digest") == digest_of(packed)
 
 
+def test_a_warc_has_the_screenshot_of_a_page() -> None:
+    """Writes a picture of the record as a resource; one in the body store is in the metadata."""
+    told = {"width": 1, "ref": "s3://bodies/9f"}
+    values = [record(1, screenshot={}, screenshot_body=b"\x89PNG"), record(2, screenshot=told)]
+    file = io.BytesIO(written("warc.gz", values))
+    found = [
+        (each.rec_type, each.rec_headers, each.content_stream().read())
+        for each in ArchiveIterator(file, check_digests="raise")
+    ]
+    rest = ["response", "request", "metadata"]
+    assert [kind for kind, *_ in found] == ["warcinfo", *rest[:2], "resource", "metadata", *rest]
+    _, about, png = found[3]
+    assert about.get_header("WARC-Target-URI") == f"urn:view:{PAGE.response_url}"
+    assert about.get_header("WARC-Concurrent-To") == found[1][1].get_header("WARC-Record-ID")
+    assert (about.get_header("Content-Type"), png) == ("image/png", b"\x89PNG")
+    assert orjson.loads(found[-1][2])["screenshot"] == told
+
+
 def test_a_warc_says_why_a_body_is_only_a_beginning() -> None:
     """By the reasons of ISO 28500: cut at the limit, or broken off by the site."""
     marks: Sequence[Mapping[str, bool]] = (
