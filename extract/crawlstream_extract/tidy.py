@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from lxml import etree
@@ -54,6 +55,12 @@ _AROUND_CODE = frozenset(
 )
 """Elements that may have a block of code in them; elsewhere, Markdown would have half of one."""
 _IN_BETWEEN = frozenset({"dl", "ol", "table", "tbody", "tfoot", "thead", "tr", "ul"})
+_KINDS = {
+    tag: (tag in _CODE, tag in _CONTENT, tag not in _AROUND_CODE | _IN_BETWEEN)
+    for tag in _CODE | _CONTENT | _AROUND_CODE | _IN_BETWEEN
+}
+_INLINE = (False, False, True)
+"""Three flags of an element by its tag, and of other tags: code, content, within a line."""
 _LEVELS = frozenset({"blockquote", "dl", "ol", "ul"})
 MOST_LEVELS = 16
 """Lists and quotations in one another."""
@@ -124,47 +131,51 @@ class _Walk:
         for event, element in walk:
             if event == "end":
                 self._leave(element)
-                element.tail = self._text(element.tail)
-            elif element is not root and self._is_removed(element):
+                if (tail := element.tail) and (made := self._text(tail)) != tail:
+                    element.tail = made
+                continue
+            given = dict(element.items())
+            if element is not root and self._is_removed(element.tag, given):
                 element.tag = _REMOVED
                 walk.skip_subtree()
             else:
-                self._enter(element)
-                element.text = self._text(element.text)
+                self._enter(element, given)
+                if (text := element.text) and (made := self._text(text)) != text:
+                    element.text = made
         etree.strip_elements(root, _REMOVED, with_tail=False)
 
-    def _text(self, text: str | None) -> str | None:
-        if text and not (text.isascii() and text.isprintable()):
-            text = _INVISIBLE.sub("", text)
+    def _text(self, text: str) -> str:
+        text = _visible(text)
         if not text or self._texts is None or self._in_code:
             return text
         return self._texts.of(text)
 
-    def _is_removed(self, element: Any) -> bool:
-        tag = element.tag
+    def _is_removed(self, tag: str, given: Mapping[str, str]) -> bool:
         if tag in _NEVER or (tag == "img" and not self._options.images):
             return True
-        get = element.get
+        if not given:
+            return self._options.main and tag in _AROUND
+        get = given.get
         if not self._options.hidden and (
             get("hidden") is not None
             or get("aria-hidden") == "true"
             or ((style := get("style")) and _HIDDEN.search(style))
         ):
             return True
-        return self._options.main and self._is_around(element)
+        return self._options.main and self._is_around(tag, given)
 
-    def _is_around(self, element: Any) -> bool:
+    def _is_around(self, tag: str, given: Mapping[str, str]) -> bool:
         """Return whether an element stands around the content."""
-        if element.tag in _AROUND or element.get("role") in _ROLES_AROUND:
+        if tag in _AROUND or given.get("role") in _ROLES_AROUND:
             return True
-        names = f"{element.get('id', '')} {element.get('class', '')}".lower()
+        names = f"{given.get('id', '')} {given.get('class', '')}"
         if names == " ":
             return False
-        if _NAMES_NEVER.search(names):
-            return True
-        return not self._in_content and _NAMES_AROUND.search(names) is not None
+        named = _named if len(names) <= _LONGEST_REMEMBERED else _named.__wrapped__
+        is_never, is_around = named(names)
+        return is_never or (is_around and not self._in_content)
 
-    def _enter(self, element: Any) -> None:
+    def _enter(self, element: Any, given: Mapping[str, str]) -> None:
         tag = element.tag
         if tag in _RAW or tag == "pre":
             tag = element.tag = "div" if self._in_inline or _is_between(element) else "pre"
@@ -180,31 +191,37 @@ class _Walk:
                 self._levels += 1
             else:
                 element.tag = "div"
-        self._in_code += tag in _CODE
-        self._in_content += tag in _CONTENT
-        self._in_inline += tag not in _AROUND_CODE and tag not in _IN_BETWEEN
-        if element.attrib:
-            self._enter_attributes(element, tag)
+        is_code, is_content, is_inline = _KINDS.get(tag, _INLINE)
+        self._in_code += is_code
+        self._in_content += is_content
+        self._in_inline += is_inline
+        if given:
+            self._enter_attributes(element, tag, given)
 
     def _leave(self, element: Any) -> None:
         tag = element.tag
         if tag == _REMOVED:
             return
         self._levels -= tag in _LEVELS
-        self._in_code -= tag in _CODE
-        self._in_content -= tag in _CONTENT
-        self._in_inline -= tag not in _AROUND_CODE and tag not in _IN_BETWEEN
+        is_code, is_content, is_inline = _KINDS.get(tag, _INLINE)
+        self._in_code -= is_code
+        self._in_content -= is_content
+        self._in_inline -= is_inline
 
-    def _enter_attributes(self, element: Any, tag: str) -> None:
+    def _enter_attributes(self, element: Any, tag: str, given: Mapping[str, str]) -> None:
         """Replace the attributes of an element by those that stay."""
-        given = dict(element.attrib)
-        element.attrib.clear()
+        if len(given) == 1 and self._options.main and tag not in _WITH_OTHERS:
+            # Most elements have one class.
+            ((name, value),) = given.items()
+            if name in _NAMES and value and _visible(value) == value:
+                return
         kept = self._kept(element, tag, given)
         if self._options.main and tag not in _CODE:
-            kept |= {name: given.get(name) for name in _NAMES}
-        for name, value in kept.items():
-            if value:
-                element.set(name, _INVISIBLE.sub("", value))
+            kept |= {name: given[name] for name in _NAMES if name in given}
+        element.attrib.clear()
+        for name, kept_value in kept.items():
+            if kept_value:
+                element.set(name, _visible(kept_value))
 
     def _kept(self, element: Any, tag: str, given: Mapping[str, str]) -> dict[str, str | None]:
         if tag == "a" and self._options.links:
@@ -234,10 +251,25 @@ class _Walk:
         return url if self._room >= 0 else None
 
 
+_MOST_REMEMBERED, _LONGEST_REMEMBERED = 4096, 100
+"""Number of names in the cache, and the longest of them in characters; a site repeats names."""
 _NAMES = ("class", "id", "role")
 """Attributes by which the engine recognizes what is not content."""
+_WITH_OTHERS = frozenset({"a", "img", "ol", "td", "th", *_CODE})
+"""Elements that keep other attributes, too, or only others."""
 _BALANCED, _UNBALANCED = re.compile(r"\([^()]*\)"), re.compile(r"[()]")
 _NOT_IN_ALT = re.compile(r"[\[\]<>`()\\!\s]+")
+
+
+def _visible(text: str) -> str:
+    return text if text.isascii() and text.isprintable() else _INVISIBLE.sub("", text)
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _named(names: str) -> tuple[bool, bool]:
+    """Return whether an element with these names is never content, and whether it surrounds it."""
+    names = names.lower()
+    return _NAMES_NEVER.search(names) is not None, _NAMES_AROUND.search(names) is not None
 
 
 def _is_between(element: Any) -> bool:
