@@ -359,6 +359,18 @@ FETCH_BUGS = {
         wrong="is_counted = settle.dropped or settle.answered\n",
         test="integration/frontier/runs/test_endings.py::pages_without_links",
     ),
+    "a page that is not kept has its screenshot": Bug(
+        module="crawling.spiders.base",
+        right='"screenshot": {"error": "dropped"} if page.screenshot else None,',
+        wrong="**_screenshot_of(page),",
+        test="unit/crawler/page/test_dropped_bodies.py::no_screenshot",
+    ),
+    "a picture shows a document that was not read": Bug(
+        module="crawling.render.screenshot",
+        right='if told["frameTree"]["frame"]["loaderId"] != self.loader:',
+        wrong="if False:",
+        test="integration/render/test_screenshots.py::with_the_reason and moved",
+    ),
     "requisites go to other sites beyond their rules": Bug(
         module="crawling.render.judge",
         right="            self.elsewhere[site] += cost\n",

@@ -5,11 +5,17 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from scrapy import Request
+from scrapy.http import HtmlResponse
 
+from crawling.page.page import Page, Screenshot
+from crawling.page.scrapy_request import PAGE
+from crawling.spiders.base import ClusterSpider
 from crawling.spiders.link import LinkSpider
 from crawling.spiders.sitemap import SitemapSpider
 from crawling.testing import crawl_page
 from crawlstream.model.web.directives import ban_of
+from support.crawler.leases import lease
 
 URL = "http://a.example/"
 BODY = "<title>x</title><a href=/a>a</a>"
@@ -68,6 +74,19 @@ def test_a_result_of_a_reserved_page_has_no_body(spider: type) -> None:
     (result,) = crawl_page(spider, URL, BODY, headers=headers).results
     assert result["rights"]["purpose"] is None
     assert "rights" not in crawl_page(spider, URL, BODY).results[0]
+
+
+@pytest.mark.parametrize("ban", [None, "noarchive"])
+def test_a_page_that_is_not_kept_has_no_screenshot(ban: str | None) -> None:
+    """A picture of the page is left out with its body, and the result says so."""
+    page = Page(lease(), "id", dropped=ban, screenshot=Screenshot({"width": 1}, b"png"))
+    response = HtmlResponse(URL, body=BODY, encoding="utf-8", request=Request(URL))
+    response.meta[PAGE] = page
+    result = ClusterSpider(name="link").result(response)
+    if ban:
+        assert (result.screenshot, result.screenshot_body) == ({"error": "dropped"}, None)
+    else:
+        assert (result.screenshot, result.screenshot_body) == ({"width": 1}, b"png")
 
 
 @pytest.mark.parametrize("spider", [LinkSpider, SitemapSpider])
