@@ -60,6 +60,7 @@ BUGS = {
     "a domain that has spent its budget takes links": Bug(
         right="records[domain].spent = spent[domain]",
         wrong="records[domain].spent = nil",
+        first=140,
     ),
     "leases do not name the spent budget of their domain": Bug(
         right="watched[(n + 1) / 2], spent, gentle = granted_lots[n], {}, gentle or {}",
@@ -146,7 +147,7 @@ BUGS = {
     "spilled links come back twice": Bug(
         right="redis.call('SADD', K.recalled(worker), name) == 1",
         wrong="redis.call('SADD', K.recalled(worker), name)",
-        first=75,
+        first=279,
     ),
     "spilled links are not admitted": Bug(
         right="count(c, 'admitted', links)\n        count(c, 'spilled', links)",
@@ -289,6 +290,24 @@ BUGS = {
     "a spare page of a dead worker is marked": Bug(
         right="if hold.flags == SPARE then",
         wrong="if false then",
+        first=232,
+    ),
+    "grants use nothing of a gate": Bug(
+        right="grant(gate.state, gate.granted, gate.left)",
+        wrong="assert(gate.granted)",
+    ),
+    "a request is not counted at its gate": Bug(
+        right="report_request(hold.gate.state, true, hold.since + sent_ms)",
+        wrong="assert(hold.gate)",
+    ),
+    "domains wait in the gate of a former table": Bug(
+        right="if is_moved or is_changed[gate] then",
+        wrong="if is_moved then",
+        first=113,
+    ),
+    "a domain has no gate by its address": Bug(
+        right="redis.call('HSET', K.located, domain, gate)",
+        wrong="assert(gate)",
     ),
     "no cap on what waits": Bug(
         right="return math.max(room, 0), reason",

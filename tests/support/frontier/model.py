@@ -17,7 +17,6 @@ from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import GRACE_MS, url_of
 from support.frontier.values import (
-    UNHEARD_MS,
     Again,
     Domain,
     Generation,
@@ -25,10 +24,10 @@ from support.frontier.values import (
     Item,
     Place,
     Spilled,
-    bucket_ms,
     grant_order,
 )
 from support.frontier.world import World
+from support.gates.gating import Gates, allowance
 from support.scores import promoting
 
 RETRY_STEP = -10
@@ -48,6 +47,7 @@ class Model:
         self.leases: dict[str, dict[str, Held]] = {}
         self.deadlines: dict[str, int] = {}
         self.domains: dict[str, Domain] = {}
+        self.gates = Gates()
         self.stops: dict[CrawlKey, Place] = {}
         self.again: dict[int, list[Again]] = {}
         """Records to read again, by Kafka partition."""
@@ -410,24 +410,16 @@ class Model:
         return self.domains.setdefault(name, Domain(self.default))
 
     def allowance(self, name: str, now: int, *, is_sure: bool) -> int:
-        """How many grants a domain allows at least, or at most."""
-        leases = [h for of in self.leases.values() for h in of.values() if h.item.domain == name]
-        domain = self.domain(name)
-        domain.expire(now)
-        reach = int(domain.rule.window_s * 1000) + bucket_ms(domain.rule)
-        if is_sure and self.restarted_at + UNHEARD_MS + reach > now:
-            return 0
-        if domain.ruled_since <= self.restarted_at and domain.is_spent_by(self.restarted_at, now):
-            return 0
-        unreported = sum(not lease.is_reported for lease in leases)
-        concurrent = sum(not lease.is_received for lease in leases)
-        return domain.may_send(now, unreported, concurrent, is_sure=is_sure)
+        """How many grants a domain and its gate allow at least, or at most."""
+        names = filter(None, (name, self.gates.of(name)))
+        return min(allowance(self, each, now, is_sure=is_sure) for each in names)
 
     def take(self, worker: str, spider: str, lease: Lease, now: int) -> None:
         """Check a grant and make it a lease."""
         name = lease.domain
         is_allowed = lease.is_spare or self.allowance(name, now, is_sure=False) > 0
         assert is_allowed, lease
+        assert lease.gate == ("" if lease.is_spare else self.gates.of(name)), lease
         bands, at = self.open_bands(spider, name), (lease.crawl, lease.priority)
         key = next((key for key in bands if (key[0].crawl, key[1]) == at), None)
         assert key, ("not in this band", lease)
@@ -443,7 +435,9 @@ class Model:
         self.move_head(item, -1)
         item.of.ledger["queued"] -= 1
         item.of.ledger["held"] += 1
-        self.leases.setdefault(worker, {})[lease.token] = Held(item, now, *[lease.is_spare] * 3)
+        held = Held(item, now, gate=lease.gate, is_spare=lease.is_spare)
+        held.is_reported = held.is_received = lease.is_spare
+        self.leases.setdefault(worker, {})[lease.token] = held
 
     # Ends of leases.
 
@@ -457,7 +451,8 @@ class Model:
             if after_ms == UNSENT:
                 return
             at = now if after_ms is None else min(now, held.since + after_ms)
-            self.domain(held.item.domain).sends.append(at)
+            for name in filter(None, (held.item.domain, held.gate)):
+                self.domain(name).sends.append(at)
 
     def end(self, worker: str, token: str, now: int, sent_ms: int | None) -> Item:
         """Take a lease from its worker."""

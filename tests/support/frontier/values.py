@@ -191,6 +191,8 @@ class Held:
     is_reported: bool = False
     is_received: bool = False
     is_spare: bool = False
+    gate: str = ""
+    """Gate that it uses; empty: none."""
 
 
 def bucket_ms(rule: ThrottleRule) -> int:

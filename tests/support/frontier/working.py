@@ -45,6 +45,7 @@ class Working(Part):
         self._shelving = shelving
         self._born = 0
         self._sizes = Random(repr(self.random.getstate()) + "sizes")
+        self._places = Random(repr(self.random.getstate()) + "places")
         self._spares = Random(repr(self.random.getstate()) + "spares")
         self._depths = Random(repr(self.random.getstate()) + "depths")
         self._packed: dict[str, tuple[Sequence[Links], int]] = {}
@@ -121,13 +122,21 @@ class Working(Part):
             elif fate < 0.58:
                 told.requeues.append(Requeue(token=token, delay_ms=delay_ms, sent_ms=sent_ms))
             elif fate < 0.66:
-                told.releases.append(Release(token=token, delay_ms=delay_ms, sent_ms=sent_ms))
+                how: Any = {"delay_ms": delay_ms, "sent_ms": sent_ms, "gate": self._found_at()}
+                told.releases.append(Release(token=token, **how))
         if chance() < 0.2:
             links = [support.links(self.random.choice(DOMAINS[worker.spiderid]), [0, 1])]
             told.settles.append(
                 Settle(token=self._stale(worker), outcome=Outcome.DONE, links=links)
             )
         return told
+
+    def _found_at(self) -> str | None:
+        """Return the gate of an address at which a worker may find a domain; None: it has none."""
+        places = self.model.gates.places
+        return (
+            self._places.choice(("", *places)) if places and self._places.random() < 0.6 else None
+        )
 
     def _stale(self, worker: Worker) -> str:
         """A token without a lease of the worker: the lease is over, or never was."""
@@ -204,6 +213,8 @@ class Working(Part):
             model.put_back(item, now, requeue.delay_ms, in_front=False)
         for release in told.releases:
             item = model.end(name, release.token, now, release.sent_ms)
+            if release.gate is not None:
+                model.gates.locate(item.domain, release.gate)
             model.put_back(item, now, release.delay_ms, in_front=True)
 
     def _apply_settle(self, worker: str, settle: Settle, now: int) -> None:
