@@ -229,6 +229,15 @@ def _of_store(name: str, title: str) -> list[Fault]:
     ]
 
 
+def _if_there(name: str, inject: Inject) -> Inject:
+    async def strike(context: FaultContext) -> FaultEffect:
+        if name in context.cluster.servers:
+            return await inject(context)
+        return FaultEffect(f"there is no {name}", has_struck=False)
+
+    return strike
+
+
 def _some(*faults: Fault) -> list[Fault]:
     return [replace(fault, is_for_all=False) for fault in faults]
 
@@ -237,8 +246,11 @@ OF_SHELF = _some(
     *_of_store("shelf", "the shelf"),
     Fault(EMPTIES_SHELF, "the shelf loses everything: what is lost is told", empty_shelf),
 )
-OF_SEARCH = _some(*_of_store(SEARCH, "the search server"))
-"""They need a cluster with pipelines of this version."""
+OF_SEARCH = [
+    replace(fault, inject=_if_there(SEARCH, fault.inject))
+    for fault in _some(*_of_store(SEARCH, "the search server"))
+]
+"""They need pipelines; in a cluster that began with the version before they strike nothing."""
 FAULTS: Mapping[str, Fault] = {
     fault.name: fault
     for fault in (
