@@ -12,6 +12,7 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
@@ -39,12 +40,15 @@ from crawling.robots.robots_book import (
 from crawlstream.model.crawl import Entry
 from crawlstream.model.throttle_table import SiteReaction
 from crawlstream.model.url import host_of
+from crawlstream.retry import Backoff, until_available
 from crawlstream_frontier.worker.session import Reservation
 
 _TAKES_S: Final = 5.0
 """The other site rests for so long: a slower answer is none."""
 _WITHIN_S: Final = 15.0
 """A claim of a file outlives waiting for its site and the fetch."""
+_REPORTS_S: Final = 4.0
+"""Two reports may wait for Redis so long each, before the claim of the file ends."""
 _PAUSE: Final = RobotsNote(b"fetching", 2.0)
 """Note for pages that wait for a file, and seconds until they look again."""
 _UNGRANTED: Final = RobotsNote(b"fetching", 10.0)
@@ -190,7 +194,32 @@ class Elsewhere:
                 lent.reaction = reaction_to_failure(error)
         finally:
             self._leases.lose(place.partition, [lent.token])
-        if lent.reaction:
-            await self._reacted(place, lent.reaction)
-        await self._book.write(file, note)
-        log.info("robots", url=url, outcome=note.word.decode(), site=place.site)
+        await self._report(url, note, place, lent.reaction)
+
+    async def _report(
+        self, url: str, note: RobotsNote, place: Reservation, reaction: SiteReaction | None
+    ) -> None:
+        file = file_of(url)
+        if reaction:
+            await _reported(file, partial(self._reacted, place, reaction))
+        if await _reported(file, partial(self._book.write, file, note)):
+            log.info("robots", url=url, outcome=note.word.decode(), site=place.site)
+
+
+async def _reported(file: str, report: Callable[[], Awaitable[None]]) -> bool:
+    """Report something about a file that was fetched; False if that fails for _REPORTS_S.
+
+    Redis may be unavailable for a while. A lost report must not prevent the other one: the site
+    would not rest as it wants, or be asked for the file again.
+    """
+
+    def note(error: Exception, pause_s: float) -> None:
+        log.info("robots", file=file, outcome="waiting", error=str(error), pause_s=pause_s)
+
+    try:
+        async with asyncio.timeout(_REPORTS_S):
+            await until_available(report, backoff=Backoff(0.1, 1), on_wait=note)
+    except Exception as error:  # noqa: BLE001  whatever it is, the other report may succeed
+        log.warning("robots", file=file, outcome="not_reported", error=repr(error))
+        return False
+    return True

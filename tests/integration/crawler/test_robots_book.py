@@ -8,12 +8,23 @@ from collections.abc import AsyncIterator
 
 import pytest
 from redis.asyncio import Redis
+from scrapy import Request
+from scrapy.http import Response
 
-from crawling.robots.robots_book import RobotsBook, RobotsNote, rules_note
+from crawling.background import Tasks
+from crawling.lease.leases import Leases
+from crawling.page.scrapy_request import PAGE
+from crawling.robots.elsewhere import Elsewhere
+from crawling.robots.robots_book import RobotsBook, RobotsNote, file_of, rules_note
+from crawlstream.errors import RedisUnavailable
 from crawlstream.keys import FrontierKeys
+from crawlstream.model.throttle_table import Reaction, SiteReaction
 from crawlstream_frontier.scripts import Scripts
+from crawlstream_frontier.worker.session import Reservation
+from support.crawler.leases import lease
 from support.session.own import own_redis_server
 from support.spilling import filled
+from support.waiting import WaitUntil
 
 __all__ = ["own_redis_server"]
 
@@ -51,6 +62,50 @@ async def test_a_full_redis_takes_notes(book: RobotsBook, redis: Redis) -> None:
         assert await words(book, "http://a:80") == [b"rules"]
         await book.forget("http://a:80")
         assert await words(book, "http://a:80") == [b""]
+
+
+@pytest.mark.parametrize("error", [RedisUnavailable("away"), ValueError("unforeseen")])
+async def test_a_file_of_another_site_is_kept_though_its_reaction_is_not(
+    book: RobotsBook, wait_until: WaitUntil, error: Exception
+) -> None:
+    """The report of the reaction is repeated while Redis is away; the file does not depend on it.
+
+    Without its note, the site would be asked for the file again.
+    """
+    told: list[SiteReaction] = []
+    refusals = iter([error] * 2)
+
+    class Calls:
+        robots = book
+
+        async def reserve(self, host: str, **_: object) -> Reservation:
+            """Allow the request now."""
+            return Reservation(host, 0, 0, 1, "", 0)
+
+        async def reacted(self, _: Reservation, reaction: SiteReaction) -> None:
+            """Fail twice."""
+            if refusal := next(refusals, None):
+                raise refusal
+            told.append(reaction)
+
+    async def fetch(request: Request) -> Response:
+        request.meta[PAGE].reaction = SiteReaction(Reaction.ANSWER)
+        return Response(request.url, body=b"User-agent: *")
+
+    leases = Leases(4, lambda: None)
+    leases.note_answer(0, leases.clock(), 1)
+    page = leases.admit(lease())
+    tasks = Tasks(lambda: None)
+    elsewhere = Elsewhere(Calls(), leases, tasks, fetch=fetch, agent="bot")
+    moved = RobotsNote(b"moved 1 http://b:80/robots.txt", 60)
+    assert (await elsewhere.find(page, moved)).word == b"fetching"
+
+    async def is_kept() -> bool:
+        return await words(book, file_of(moved.target[1])) == [b"rules"]
+
+    await wait_until(is_kept)
+    await tasks.finish(10)
+    assert bool(told) == isinstance(error, RedisUnavailable)
 
 
 async def test_one_of_many_claims(book: RobotsBook) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 import time
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from crawlstream_chaos.stores.postgres import RunningPostgres
 from pipeline_service.__main__ import main
 from pipeline_service.memory.known_page import KnownPage
 from pipeline_service.memory.seen import key_of
+from pipeline_service.memory.sql import lastmod_trust
 from pipeline_service.memory.sql import visits as visits_module
 from pipeline_service.memory.sql.visits import VisitStore
 from pipeline_service.memory.visitor import Visitor
@@ -391,6 +393,30 @@ async def test_lastmods_that_bring_no_change_are_ignored(bench: Bench) -> None:
         await visit(found, turn, b"changed %d" % turn)
     assert len(await hastened(4)) == 20
     assert store.status()["lastmods_ignored"] == 0
+
+
+async def test_domains_without_a_lastmod_for_long_are_forgotten(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few are looked at when others are noted, those after them, and from the first one on."""
+    numbers = itertools.count()
+
+    async def list_page(domain: str) -> list[str]:
+        """Learn a page, and that it has changed since; return the domains that have notes."""
+        url, turn = f"http://{domain}/a", next(numbers)
+        await bench.learn(result("a", 10 * turn, at=0, url=url, response_url=url))
+        bench.shift(-7 * 86_400)
+        at = [datetime.fromtimestamp(BEGAN + 50, UTC).isoformat()]
+        await bench.learn(result("s", 10 * turn + 1, at=86_000, links=[(url, "")], lastmods=at))
+        names = "select name as it from crawlstream_notes where name like 'lastmod %' order by name"
+        return [row["it"].removeprefix("lastmod ") for row in select(bench.url, names)]
+
+    assert await list_page("b.example") == ["b.example"]
+    assert await list_page("c.example") == ["b.example", "c.example"]
+    assert await list_page("a.example") == ["a.example", "b.example", "c.example"]
+    monkeypatch.setattr(lastmod_trust, "_KEPT_S", -10)
+    assert await list_page("b1.example") == ["a.example", "b.example", "b1.example"]
+    assert await list_page("d.example") == []
 
 
 @pytest.mark.parametrize("bench", ["postgresql"], indirect=True)

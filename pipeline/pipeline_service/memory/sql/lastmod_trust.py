@@ -3,6 +3,9 @@
 Some of the pages that a ``lastmod`` made due are noted, and whether their visit found a change. A
 domain with too many unchanged ones is not believed: then only a few pages of a file are due at
 once, so that a domain that changes its ways is believed again.
+
+A domain without such a page for half a year is forgotten, when the note of one before it is
+written: nothing else has to look through the domains.
 """
 
 from __future__ import annotations
@@ -22,6 +25,10 @@ _MOST_UNCHANGED = 14
 """Visits of them that may find no change."""
 PROBES = 5
 """Pages of one file that are due at once though their domain is not believed."""
+_KEPT_S = 180 * 24 * 3600
+"""Seconds without a page that a ``lastmod`` made due, after which a domain is forgotten."""
+_LOOKED_AT = 4
+"""Domains that are looked at when notes are written: more than one, so that no more are kept."""
 _PREFIX = "lastmod "
 
 
@@ -49,9 +56,9 @@ class _Domain:
     def is_believed(self) -> bool:
         return self.found.count("u") <= _MOST_UNCHANGED
 
-    @property
-    def note(self) -> Mapping[str, Any]:
-        return {"asked": self.asked, "found": self.found, "ignored": not self.is_believed}
+    def note(self, at: float) -> Mapping[str, Any]:
+        told = {"asked": self.asked, "found": self.found, "ignored": not self.is_believed}
+        return {**told, "at": int(at)}
 
 
 class LastmodTrust:
@@ -95,12 +102,23 @@ class LastmodTrust:
             for domain, state in self._read(transaction, visits).items()
             if any(visit.after.key in state.asked for visit in visits[domain])
         }
+        now = transaction.now()
         for domain in sorted(awaited | keys.keys()):
             state = _Domain.of(self._notes.lock(transaction, _PREFIX + domain))
             for visit in visits.get(domain, ()):
                 state.visited(visit)
             state.asked = list(dict.fromkeys(state.asked + keys[domain][:_SAMPLE]))[-_SAMPLE:]
-            self._notes.put_object(transaction, _PREFIX + domain, state.note)
+            self._notes.put_object(transaction, _PREFIX + domain, state.note(now))
+        if keys:
+            self._forget(transaction, max(keys), now)
+
+    def _forget(self, transaction: Transaction, domain: str, now: float) -> None:
+        """Forget domains after this one whose last note is old; others may be writing some now."""
+        most: Any = {"prefix": _PREFIX, "most": _LOOKED_AT}
+        found = self._notes.free_after(transaction, _PREFIX + domain, **most)
+        found = found or self._notes.free_after(transaction, _PREFIX, **most)
+        old = [name for name, note in found.items() if note.get("at", 0) < now - _KEPT_S]
+        self._notes.put(transaction, dict.fromkeys(old))
 
     def _read(self, transaction: Transaction, domains: Iterable[str]) -> dict[str, _Domain]:
         names = sorted({_PREFIX + domain for domain in domains})

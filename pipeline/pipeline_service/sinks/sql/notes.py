@@ -95,16 +95,31 @@ class Notebook:
 
     def lock(self, transaction: Transaction, name: str) -> dict[str, Any]:
         """Return a note as an object of JSON, locked until the transaction ends."""
-        transaction.execute(
-            f"insert into {TABLE} (pipeline, edition, name, value) values (%s, %s, %s, '')"
-            " on conflict (pipeline, edition, name) do nothing",
-            (*self._owner, name),
-        )
-        found = transaction.execute(
-            f"select value from {TABLE} where {_OWN} and name = %s{transaction.lock}",
-            (*self._owner, name),
-        )
+        found: Sequence[Sequence[Any]] = ()
+        # Another transaction may remove it in between.
+        while not found:
+            transaction.execute(
+                f"insert into {TABLE} (pipeline, edition, name, value) values (%s, %s, %s, '')"
+                " on conflict (pipeline, edition, name) do nothing",
+                (*self._owner, name),
+            )
+            found = transaction.execute(
+                f"select value from {TABLE} where {_OWN} and name = %s{transaction.lock}",
+                (*self._owner, name),
+            )
         return _object(str(found[0][0]))
+
+    def free_after(
+        self, transaction: Transaction, name: str, *, prefix: str, most: int
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Return the next notes with a prefix as objects of JSON, locked; leave out locked ones."""
+        found = transaction.execute(
+            f"select name, value from {TABLE} where {_OWN} and name > %s"
+            f" and substr(name, 1, {len(prefix)}) = %s order by name limit {int(most)}"
+            f"{transaction.lock_free}",
+            (*self._owner, name, prefix),
+        )
+        return {str(name): _object(str(value)) for name, value in found}
 
     def put_object(self, transaction: Transaction, name: str, told: Mapping[str, Any]) -> None:
         """Write a note as an object of JSON."""
