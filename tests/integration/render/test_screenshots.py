@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import struct
 import zlib
 from collections.abc import AsyncIterator, Mapping
@@ -17,6 +19,7 @@ from crawlstream.model.result import digest_of
 from crawlstream_chaos.scripted_site import Answer, serving
 from support.crawler.rendering import RenderBench, rendering
 from support.crawler.spa import html, made_by
+from support.waiting import WaitUntil
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -33,7 +36,7 @@ to.putImageData(all, 0, 0)</script>"""
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bench() -> AsyncIterator[RenderBench]:
     """A browser for all pages here: none may spoil it for the next."""
-    async with rendering(render_timeout=4.0) as made:
+    async with rendering(render_timeout=3.0) as made:
         yield made
 
 
@@ -126,8 +129,24 @@ async def test_a_page_without_a_picture_is_delivered_with_the_reason(
     bench: RenderBench, monkeypatch: pytest.MonkeyPatch, page: Answer, part: str, reason: str
 ) -> None:
     """Delivers a page whose screenshot fails, and renders the next one as usual."""
-    monkeypatch.setattr(screenshot, "_TAKE_S", 2.0)
+    if reason == "timeout":
+        monkeypatch.setattr(screenshot, "_TAKE_S", 1.0)
     assert await taken(bench, page, part) == Screenshot({"error": reason})
+
+
+async def test_a_browser_that_dies_costs_the_picture_alone(
+    bench: RenderBench, wait_until: WaitUntil
+) -> None:
+    """Delivers a page whose browser dies at its picture; another browser renders the next."""
+    async with bench.browsers.one() as browser:
+        busy = made_by(AT_RESIZE.format("for (;;);"))
+        making = asyncio.create_task(taken(bench, busy, "full"))
+        await wait_until(browser.camera.locked)
+        os.kill(browser.running.pid, signal.SIGKILL)
+        assert await making == Screenshot({"error": "failed"})
+    async with bench.browsers.one():
+        pass
+    assert (await taken(bench, html("text"), "viewport")).body
 
 
 @pytest.mark.parametrize(
