@@ -165,7 +165,7 @@ class Leases:
         """
         is_granted = page.phase is Phase.CONNECTING and self._age_of(page) < FENCE_S
         is_too_late = self.clock() >= page.until
-        if is_too_late or not (is_granted and self.may_send(page, CONTACT_WITHIN_S)):
+        if is_too_late or not (is_granted and self.may_send(page, _contact_s(page))):
             raise GrantExpired
         self._move(page, Phase.SENT)
         page.left_at, page.head_at = self.clock(), 0
@@ -305,6 +305,11 @@ class Leases:
 
 _WITHOUT_REQUEST = frozenset({Outcome.REDIRECTED, Outcome.SKIPPED})
 _WITHOUT_WAY = frozenset({Phase.WAITING, Phase.SPARE})
+
+
+def _contact_s(page: Page) -> float:
+    """Return the age of the latest contact with Redis at which a request may still be written."""
+    return FENCE_S if page.is_lent and page.is_further else CONTACT_WITHIN_S
 
 
 def _release_of(page: Page, how: Mapping[str, Any]) -> Release:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from crawling.page.directives import NO_DIRECTIVES, Directives
 from crawling.page.guard_notes import GuardNotes
@@ -56,6 +56,10 @@ class Phase(Enum):
 _DOWNLOADS = frozenset({Phase.WAITING, Phase.CONNECTING, Phase.SENT})
 _UNSENT = frozenset({Phase.WAITING, Phase.CONNECTING, Phase.SPARE})
 _OVER = frozenset({Phase.SPILLING, Phase.ENDED, Phase.STALE})
+
+
+FURTHER: Final = "requisite"
+"""Salt of further requests: the same URL may also be a page of the crawl."""
 
 
 class Offer(NamedTuple):
@@ -174,6 +178,11 @@ class Page:
     def keeps_links(self) -> bool:
         """Return whether none of its links is followed, because it says so."""
         return self.obeys_directives and self.directives.nofollow
+
+    @property
+    def is_further(self) -> bool:
+        """Return whether it stands for a further request of a page, which no grant pays for."""
+        return self.is_lent and self.lease.entry.salt == FURTHER
 
     @property
     def keeps_bytes(self) -> bool:

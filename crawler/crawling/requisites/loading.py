@@ -10,9 +10,9 @@ import asyncio
 import heapq
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 from scrapy.http import Response
@@ -59,11 +59,19 @@ class RobotsOfOrigins(Protocol):
         ...
 
 
-class Fetch(Protocol):
-    """Requests a requisite and publishes it."""
+class Fetched(NamedTuple):
+    """A response, unpacked, and the function that publishes it, unless its status is retried."""
 
-    async def __call__(self, page: Page, url: str, *, most_bytes: int, until: float) -> Response:
-        """Return the response, unpacked and published; raise as a download does, or GivenUp.
+    response: Response
+    publish: Callable[[], Awaitable[None]]
+    """Raises GivenUp."""
+
+
+class Fetch(Protocol):
+    """Requests a requisite."""
+
+    async def __call__(self, page: Page, url: str, *, most_bytes: int, until: float) -> Fetched:
+        """Return the response; raise as a download does, or GrantExpired.
 
         ``until``: when it is too late, by the monotonic clock.
         """
@@ -95,6 +103,10 @@ class Loading:
     """Calls a function that may be expensive for the sake of a stranger's markup."""
     most_bytes: int
     timeout_s: float
+    _loads: set[asyncio.Task[None]] = field(default_factory=set)
+    """Requests in flight."""
+    _others: set[asyncio.Task[None]] = field(default_factory=set)
+    """Publications, and looks for a robots.txt."""
     _until: float = 0.0
     _bytes: int = 0
     _came: int = 0
@@ -136,39 +148,38 @@ class Loading:
         return (self.page.lease.crawl, self.page.lease.run), self.judge.site
 
     async def _all(self) -> None:
-        loads: set[asyncio.Task[None]] = set()
-        looks: set[asyncio.Task[None]] = set()
+        loads, others = self._loads, self._others
         try:
             while True:
-                self._begin(loads, looks)
-                if not loads and not looks:
+                self._begin()
+                if not loads and not others:
                     return
-                done, _ = await asyncio.wait(loads | looks, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(loads | others, return_when=asyncio.FIRST_COMPLETED)
                 loads -= done
-                looks -= done
+                others -= done
                 for task in done:
                     task.result()
         finally:
-            for task in loads | looks:
+            for task in loads | others:
                 task.cancel()
-            await asyncio.gather(*loads, *looks, return_exceptions=True)
+            await asyncio.gather(*loads, *others, return_exceptions=True)
 
-    def _begin(self, loads: set[asyncio.Task[None]], looks: set[asyncio.Task[None]]) -> None:
+    def _begin(self) -> None:
         """Begin as many requests as may be in flight, and look for each robots.txt on the way."""
         is_in_time = time.monotonic() < self._until and self.page.is_open
-        while is_in_time and self._wanted and len(loads) < AT_ONCE:
+        while is_in_time and self._wanted and len(self._loads) < AT_ONCE:
             wanted = heapq.heappop(self._wanted)
             origin = origin_of(wanted.url)
             if origin in self._unknown:
                 self._miss(wanted, UNKNOWN_ROBOTS)
             elif self.robots.knows(self.page, wanted.url):
-                loads.add(asyncio.ensure_future(self._load(wanted)))
+                self._loads.add(asyncio.ensure_future(self._load(wanted)))
             elif why_not := self.judge.why_not(wanted.url):
                 self._miss(wanted, why_not)
             else:
                 self._by_origin[origin].append(wanted)
                 if len(self._by_origin[origin]) == 1:
-                    looks.add(asyncio.ensure_future(self._look(origin, wanted.url)))
+                    self._others.add(asyncio.ensure_future(self._look(origin, wanted.url)))
 
     async def _look(self, origin: str, url: str) -> None:
         """Look for the robots.txt of an origin; its requisites go on, or are missing."""
@@ -218,25 +229,37 @@ class Loading:
         if verdict is not Decision.SENT:
             return verdict
         try:
-            response = await self.fetch(self.page, wanted.url, most_bytes=most, until=self._until)
-        except (GrantExpired, GivenUp) as error:
-            if isinstance(error, GivenUp):
-                raise
+            found = await self.fetch(self.page, wanted.url, most_bytes=most, until=self._until)
+        except GrantExpired:
             return LATE
         except Exception as error:  # noqa: BLE001  whatever it is, the page goes on without it
             why = reason_of(error)
             if why in _SILENT:
                 self._rest(wanted.url)
             return why
+        response = found.response
         self._bytes += len(response.body)
         self._answered.add(self.judge.table.site_of(wanted.url))
         self.judge.answered(wanted.url, response.status)
         if response.status in RETRIED:
             return f"http_{response.status}"
-        self._came += 1
-        REQUISITES.labels("came").inc()
+        self._others.add(asyncio.ensure_future(self._publish(wanted, found.publish)))
         self._go_on(wanted, response)
         return ""
+
+    async def _publish(self, wanted: _Wanted, publish: Callable[[], Awaitable[None]]) -> None:
+        """Publish a response while further requests leave: Kafka gathers records for a while."""
+        try:
+            await publish()
+        except GivenUp:
+            raise
+        except Exception as error:  # noqa: BLE001  a record that its topic does not take, say
+            log.warning("requisites", outcome="unpublished", error=repr(error)[:200])
+            self.known.remove(self._place[0], wanted.url)
+            self._miss(wanted, reason_of(error))
+            return
+        self._came += 1
+        REQUISITES.labels("came").inc()
 
     def _rest(self, url: str) -> None:
         """Leave another site alone that has answered nothing to this page."""

@@ -26,7 +26,7 @@ from crawling.lease.expired import GrantExpired
 from crawling.lease.leases import Leases
 from crawling.lease.machines import OtherMachine
 from crawling.page.directives import directives_of
-from crawling.page.page import Page
+from crawling.page.page import FURTHER, Page
 from crawling.page.rights import rights_of
 from crawling.page.scrapy_request import PAGE, AddressRequest, headers_of, octets_in
 from crawling.publish.deadlines import publishing
@@ -34,7 +34,7 @@ from crawling.publish.publisher import Publisher
 from crawling.render.judge import Judge, Rests
 from crawling.requisites.found import Requisite, requisites_of
 from crawling.requisites.known import KnownRequisites
-from crawling.requisites.loading import Loading
+from crawling.requisites.loading import Fetched, Loading
 from crawling.response.codings import MOST_CODINGS, codings_of, unpacked, without_codings
 from crawling.response.media_type import class_of
 from crawling.robots.further import FurtherRobots
@@ -54,8 +54,6 @@ _MOST_AT_ONCE: Final = 16
 """Requisites that this process requests at once; each may be a large body."""
 _RULES_HOLD_S: Final = 1.0
 """Seconds until the throttle rules are read again."""
-_SALT: Final = "requisite"
-"""Part of their identity: the same URL may also be a page of the crawl."""
 _ACCEPT = {"accept": "*/*", "accept-encoding": b", ".join(ACCEPTED_ENCODINGS).decode()}
 
 T = TypeVar("T")
@@ -161,20 +159,23 @@ class Requisites:
             is_strict=True,
         )
 
-    async def _fetch(self, page: Page, url: str, *, most_bytes: int, until: float) -> Response:
-        """Request a requisite and publish it, unless its site wants another request later."""
+    async def _fetch(self, page: Page, url: str, *, most_bytes: int, until: float) -> Fetched:
+        """Request a requisite; see ``Fetch``."""
         async with self._turns:
             left_s = until - time.monotonic()
             if left_s <= 0 or not page.is_open:
                 raise GrantExpired
             lent, response = await self._answer(page, url, most_bytes=most_bytes, left_s=left_s)
-            try:
-                if response.status not in RETRIED:
-                    await self._publish(lent, response, REQUISITE)
-                    failpoint("after_requisite")
-            finally:
-                self._return(lent)
-            return response
+        if response.status in RETRIED:
+            self._return(lent)
+        return Fetched(response, lambda: self._publish_lent(lent, response))
+
+    async def _publish_lent(self, lent: Page, response: Response) -> None:
+        try:
+            await self._publish(lent, response, REQUISITE)
+            failpoint("after_requisite")
+        finally:
+            self._return(lent)
 
     async def _answer(
         self, page: Page, url: str, *, most_bytes: int, left_s: float
@@ -217,9 +218,9 @@ class Requisites:
         leases, own = self._parts.leases, page.lease
         lease: Lease = replace(
             own,
-            token=f"{_SALT}-{next(self._numbers)}",
+            token=f"{FURTHER}-{next(self._numbers)}",
             domain=leases.sites.site_of(own.partition, url),
-            entry=Entry(url=url, depth=own.entry.depth, parent_url=own.entry.url, salt=_SALT),
+            entry=Entry(url=url, depth=own.entry.depth, parent_url=own.entry.url, salt=FURTHER),
             retries=0,
             issued_at=leases.clock(),
             is_gentle=False,

@@ -98,6 +98,16 @@ async def test_archives_have_the_responses_of_redirects(cluster: CrawlerCluster)
     assert len({record["id"] for record in [*records, *results]}) == 4
 
 
+async def test_requisites_need_no_news_from_redis(cluster: CrawlerCluster) -> None:
+    """Come also when a worker has nothing else to tell or to lease for some seconds."""
+    with serving(site_of("".join(f"<img src={number}.png>" for number in range(1, 10)))) as site:
+        for number in range(1, 10):
+            site.pages[f"/{number}.png"] = Answer(after_s=0.7, headers=PNG)
+        with cluster.worker():
+            page, records = await crawl(cluster, site.url("/"))
+    assert (page["requisites"]["missing"], len(records)) == ([], 9)
+
+
 async def test_a_page_requests_no_more_than_its_rule_allows(cluster: CrawlerCluster) -> None:
     """Nor what its run has; the next page of the site requests what styles still need."""
     rule = ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=64, render=3)
@@ -133,8 +143,8 @@ async def test_a_page_waits_for_its_requisites_only_so_long(cluster: CrawlerClus
     pages = {
         "/slow.png": Answer(after_s=30),
         "/large.png": Answer(b"\0" * 100_000, headers=PNG),
-        "/busy.png": Answer(status=503),
         "/gone.png": Answer(status=404),
+        "/busy.png": Answer(status=503),
     }
     images = "".join(
         f"<img src={path}>" for path in ("http://127.0.0.4:9/", "http://10.0.0.1/", *pages)
