@@ -66,6 +66,7 @@ class Name(StrEnum):
     QUALITY_COST = "quality-cost"
     QUALITY_CPU = "quality-cpu"
     WASTE = "waste"
+    ORDER = "order"
     ENDINGS = "endings"
 
 
