@@ -196,7 +196,7 @@ BUGS = FETCH_BUGS | {
     ),
     "word that is old is good enough to send": Bug(
         module="crawling.lease.leases",
-        right="is_granted and self.may_send(page, CONTACT_WITHIN_S)",
+        right="is_granted and self.may_send(page, _contact_s(page))",
         wrong="is_granted and self.may_send(page)",
         test="unit/crawler/lease/test_last_contact.py::took_long",
     ),

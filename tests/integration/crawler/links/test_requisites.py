@@ -99,7 +99,7 @@ async def test_archives_have_the_responses_of_redirects(cluster: CrawlerCluster)
 
 
 async def test_requisites_need_no_news_from_redis(cluster: CrawlerCluster) -> None:
-    """Come also when a worker has nothing else to tell or to lease for some seconds."""
+    """Come also when a worker has nothing to report or to lease for some seconds."""
     with serving(site_of("".join(f"<img src={number}.png>" for number in range(1, 10)))) as site:
         for number in range(1, 10):
             site.pages[f"/{number}.png"] = Answer(after_s=0.7, headers=PNG)
