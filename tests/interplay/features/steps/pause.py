@@ -32,10 +32,10 @@ class Pause(Feature):
         assert "error" not in reply, reply
 
     def expect(self, story: Story) -> Sequence[str]:
-        """Return the pages that were requested meanwhile."""
+        """Return the pages that were requested meanwhile; images belong to the root page."""
         since, until = self._paused[story.number]
         return [
             f"{visit.path} was requested amid the pause"
             for visit in story.visits
-            if since + 1 < visit.at < until
+            if since + 1 < visit.at < until and visit.host != story.images
         ]
