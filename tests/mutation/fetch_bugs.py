@@ -187,7 +187,6 @@ FETCH_BUGS = {
         right="            await self._parts.outcomes.failed(failure)\n",
         wrong="",
         test=_LANE + "no_more",
-        red_by=("ValueError",),  # nothing to unpack
     ),
     "the lane takes what is not for the spider": Bug(
         module="crawling.lane.lane",
