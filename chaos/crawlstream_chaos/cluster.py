@@ -31,7 +31,7 @@ from crawlstream_chaos.keyring import KeyRing
 from crawlstream_chaos.laws.traces import SHARE
 from crawlstream_chaos.observed import Observed
 from crawlstream_chaos.pipelines.described import Reader, describe, readers
-from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer, freeze
 from crawlstream_chaos.proxy import FaultyProxy
 from crawlstream_chaos.recorder import AccessLogReader, KafkaLogs, RecordingWitness
 from crawlstream_chaos.stores.running_opensearch import RunningOpenSearch
@@ -192,7 +192,7 @@ class ChaosCluster:
 
     def freeze(self, pid: int) -> None:
         """Stop a process in mid-step."""
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
         self._frozen.add(pid)
 
     def thaw(self, pid: int) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +22,32 @@ from crawlstream_extract.workers.tether import die_with_parent
 
 _START_TIMEOUT_S = 240
 """However busy the machine is; one that has ended is not waited for."""
+_FREEZE_S = 30
+_LOOK_S = 0.002
+_FROZEN = {"T", "t", "X", "Z"}
+"""States of a thread in ``/proc`` (proc_pid_stat(5)): stopped, traced, dead."""
+
+
+def freeze(pid: int) -> None:
+    """Stop a process, and wait until none of its threads runs; TimeoutError.
+
+    The kernel stops them when one of them is next on a CPU: on a busy machine the others may answer
+    for some milliseconds more.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    until = time.monotonic() + _FREEZE_S
+    while not _is_frozen(pid):
+        if time.monotonic() > until:
+            raise TimeoutError(f"process {pid} does not stop")
+        time.sleep(_LOOK_S)
+
+
+def _is_frozen(pid: int) -> bool:
+    states = set[str]()
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # A thread may end meanwhile.
+            states.add(thread.read_text().rpartition(")")[2].split()[0])
+    return states <= _FROZEN
 
 
 class RunningProcess(Protocol):
@@ -101,7 +127,10 @@ class Program:
 
     def signal(self, how: signal.Signals) -> None:
         """Send a signal: STOP freezes it, CONT thaws it."""
-        os.kill(self.pid, how)
+        if how == signal.SIGSTOP:
+            freeze(self.pid)
+        else:
+            os.kill(self.pid, how)
 
     def wait(self, timeout_s: float = 90) -> int:
         """Wait for its end; its exit code."""

@@ -20,6 +20,7 @@ from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream.keys import FrontierKeys
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream_chaos.processes import freeze
 from crawlstream_chaos.witness import Witness
 from crawlstream_cli.demo.access_log import busiest_windows
 from crawlstream_frontier.frontier import Frontier
@@ -98,7 +99,7 @@ async def test_limits_hold_whatever_becomes_of_zookeeper(
         finally:
             await asyncio.to_thread(client.set, path, good)
         (pid,) = await cluster.pids("zookeeper")
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
         try:
             await asyncio.sleep(FROZEN_S)
             await goes_on()

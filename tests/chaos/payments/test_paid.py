@@ -19,7 +19,7 @@ from crawlstream_chaos.laws.auditor import nothing_lost
 from crawlstream_chaos.laws.payments import LAWS as OF_PAYMENTS
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
 from crawlstream_chaos.laws.signatures import Refused, Verifier
-from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer, freeze
 from support.crawler.cluster import WIDE_OPEN
 from support.session.own import own_redis_server
 from support.waiting import wait_until
@@ -65,7 +65,7 @@ async def test_a_redis_that_does_not_answer_costs_nothing(
     with paid.worker() as worker:
         await wait_until(lambda: paid.bill)
         await paid.note("freeze-redis", "redis")
-        os.kill(redis_server.pid, signal.SIGSTOP)
+        freeze(redis_server.pid)
         await asyncio.sleep(AWAY_S)
         os.kill(redis_server.pid, signal.SIGCONT)
         await paid.cluster.set_rules(WIDE_OPEN, {})

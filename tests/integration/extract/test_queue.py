@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from crawlstream_chaos.processes import freeze
 from crawlstream_extract.extract import Extracted, ExtractRequest
 from crawlstream_extract.work import LIMITS, extraction, request_bytes
 from crawlstream_extract.workers.queue import WorkerQueue, WorkersBusy
@@ -81,7 +82,7 @@ async def test_a_worker_that_is_killed_is_replaced(wait_until: WaitUntil) -> Non
     """Its page has no formats and says why; the next page has."""
     async with opened(workers=1) as desk:
         (worker,) = workers()
-        os.kill(worker.pid, signal.SIGSTOP)
+        freeze(worker.pid)
         asked = asyncio.create_task(desk.markdown(b"<p>x"))
         await asyncio.sleep(0)
         os.kill(worker.pid, signal.SIGKILL)
@@ -96,7 +97,7 @@ async def test_a_page_has_its_time() -> None:
     """Then it is given up, and others go on meanwhile."""
     async with opened(workers=2, timeout_s=3.0) as desk:
         frozen = workers()[0]
-        os.kill(frozen.pid, signal.SIGSTOP)
+        freeze(frozen.pid)
         found = await asyncio.gather(*(desk.markdown(b"<p>x") for _ in range(2)))
         assert sorted(each.problems for each in found) == [(), ("extract: timeout",)]
     assert desk.died == {"timeout": 1}
@@ -105,7 +106,7 @@ async def test_a_page_has_its_time() -> None:
 async def test_too_many_pages_are_refused() -> None:
     """At once where many wait, and after a time if no worker is free."""
     async with opened(workers=1, timeout_s=1.0, most_waiting=1) as desk:
-        os.kill(workers()[0].pid, signal.SIGSTOP)
+        freeze(workers()[0].pid)
         first = asyncio.create_task(desk.markdown(b"<p>x"))
         await asyncio.sleep(0)
         second = asyncio.create_task(desk.markdown(b"<p>x"))

@@ -26,7 +26,7 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.boot.variables import environment_without_settings
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream_chaos.cluster import ChaosCluster
-from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer, freeze
 from crawlstream_cli.local.cluster import LocalCluster
 from crawlstream_cli.local.crawlers import note_crawlers, scaled
 from crawlstream_cli.local.ports import Ports, free_block
@@ -182,7 +182,7 @@ async def test_what_is_slow_takes_nothing_down_that_is_ready(tmp_path: Path) -> 
             )
         await wait_until(lambda: _pids(cluster).get("zookeeper"))
         before = _pids(cluster)
-        os.kill(before["zookeeper"], signal.SIGSTOP)
+        freeze(before["zookeeper"])
         assert await up.wait() == 1
         lines = said.read_text().splitlines()
         assert "redis ready" in lines
@@ -213,7 +213,7 @@ async def test_without_detach_up_waits_until_the_user_ends_it(tmp_path: Path) ->
                 *(sys.executable, "-m", "crawlstream_cli", "up"), env=environment, stderr=file
             )
         zookeeper = await wait_until(lambda: _pids(cluster).get("zookeeper"))
-        os.kill(zookeeper, signal.SIGSTOP)
+        freeze(zookeeper)
         await wait_until(lambda: "zookeeper starting for 10 s" in said.read_text())
         os.kill(zookeeper, signal.SIGCONT)
         up.send_signal(signal.SIGINT)

@@ -15,7 +15,7 @@ import pytest
 
 from crawlstream.boot.variables import environment_without_settings
 from crawlstream_chaos.cluster import SETTINGS
-from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer, freeze
 from crawlstream_chaos.scripted_site import CrawlerSite, serving
 from crawlstream_chaos.witness import Witness
 from crawlstream_cli.local.ports import Ports
@@ -99,7 +99,7 @@ async def test_a_redis_is_killed_and_comes_back(person: Person, site: CrawlerSit
         witness.feed(*({"url": url, **crawl} for url in urls[: len(HOSTS)]))
         await wait_until(lambda: len(site.visits) > 40)
         # Frozen it is away for as long as the health listener lets it be.
-        os.kill(redis["redis-1"], signal.SIGSTOP)
+        freeze(redis["redis-1"])
         await wait_until(lambda: _names_partition_1(person), timeout_s=15)
         before = len(site.visits)
         await wait_until(lambda: len(site.visits) > before + 10)

@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
-from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer, freeze
 from crawlstream_chaos.witness import Witness
 from crawlstream_frontier.frontier import Frontier
 from support.documented import install_example_plugin
@@ -304,7 +304,7 @@ async def test_a_monitor_killed_in_the_middle_applies_each_request_once(
     """5 000 requests and a kill between them are 5 000 entries: none lost, none twice."""
     total = 5000
     await wait_until(lambda: monitor.starts() > 0)
-    os.kill(monitor.pid, signal.SIGSTOP)
+    freeze(monitor.pid)
     witness.feed(*(seed("many", number) for number in range(total)))
     os.kill(monitor.pid, signal.SIGCONT)
     await wait_until(lambda: has_admitted(frontier, "many", 1), every_s=0.005)

@@ -17,6 +17,7 @@ import pytest
 
 from crawlstream.errors import ConfigError
 from crawlstream.wire.delivered import decode
+from crawlstream_chaos.processes import freeze
 from crawlstream_extract.workers import pool as pools
 from crawlstream_extract.workers.job import WorkerLimits
 from pipeline_service.spec.stages import ChainPlan, read_stages
@@ -140,7 +141,7 @@ async def test_a_worker_that_is_frozen_is_replaced() -> None:
     async with Workers("by_body", workers=1, timeout_s=1.0).running() as workers:
         (first,) = await workers.run([b"a"])
         assert first.rows
-        os.kill(first.rows[0].fields["pid"], signal.SIGSTOP)
+        freeze(first.rows[0].fields["pid"])
         assert told((await workers.run([b"b"]))[0]) == "b"
     assert workers.died == {"timeout": 1}
 
