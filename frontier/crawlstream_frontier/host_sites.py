@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import structlog
 
-from crawlstream.errors import RedisUnavailable
+from crawlstream.errors import InvalidUrl, RedisUnavailable
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links, Seed
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable, site_of
@@ -69,7 +70,7 @@ class HostSites:
         """Return, by token, the releases of leases granted under another site than their own."""
         moves: dict[str, list[object]] = {}
         for lease in leases:
-            site = self._table.site_of(lease.entry.url) if self._table else lease.domain
+            site = self._site_of_url(lease.entry.url) or lease.domain
             if site != lease.domain:
                 moves[lease.token] = [lease.token, 0, -1, False, 0, 0, site]
         if moves:
@@ -100,7 +101,11 @@ class HostSites:
         ]
 
     def _of_entry(self, domain: str, entry: bytes) -> str | None:
-        if self._table is None:
-            return None
-        site = self._table.site_of(stored.decode_entry(entry).url)
+        site = self._site_of_url(stored.decode_entry(entry).url)
         return None if site == domain else site
+
+    def _site_of_url(self, url: str) -> str | None:
+        """Return the site of an entry; None: unknown, or its URL is not valid, so it will fail."""
+        with suppress(InvalidUrl):
+            return self._table.site_of(url) if self._table else None
+        return None

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from crawlstream.model.crawl import Entry
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
+from crawlstream.wire.stored import encode_entry
 from support.frontier.bench import WIDE_OPEN, Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -144,6 +146,22 @@ async def test_a_parked_domain_without_entries_is_forgotten(bench: Bench) -> Non
     await spend(bench)
     await bench.tend()
     assert not await bench.redis.exists("{cs0}p:link", "{cs0}w:link", "{cs0}r:link")
+
+
+async def test_an_entry_without_a_valid_url_is_leased(bench: Bench) -> None:
+    """Rules that split its domain into sites do not stop a worker that is to let it fail."""
+    await bench.rule(WIDE_OPEN, {"www.shop.com": FAST})
+    await bench.feed.seeds("shop.com/seed")
+    (seed,) = await bench.worker.lease()
+    entries = [encode_entry(Entry(url=f"http://{host}/1")) for host in ("www.shop.com", "[")]
+    group = replace(links("shop.com", "ab"), entries=entries)
+    await bench.worker.session.put_links(seed.token, [group])
+    await bench.worker.settle(seed)
+    answer = await bench.worker.exchange(want=50)
+    assert {lease.entry.url: lease.domain for lease in answer.leases} == {
+        "http://www.shop.com/1": "www.shop.com",
+        "http://[/1": "shop.com",
+    }
 
 
 async def test_thousands_of_rules_are_one_copy(bench: Bench) -> None:
