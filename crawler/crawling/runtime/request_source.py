@@ -12,6 +12,7 @@ from crawling.page.page import Page, Phase
 from crawling.page.scrapy_request import to_scrapy
 from crawling.response.outcome import Outcomes
 from crawling.runtime.way import Way
+from crawlstream.errors import InvalidUrl
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -64,7 +65,7 @@ def request_of(page: Page, spider: Spider, outcomes: Outcomes) -> Request | None
     try:
         request = to_scrapy(page, spider, outcomes.failed)
         endings.deadlines.bind(request, page, spider)
-    except (TypeError, ValueError) as error:
+    except (InvalidUrl, TypeError, ValueError) as error:
         endings.fail_soon(page, "invalid_request", str(error))
         return None
     return request

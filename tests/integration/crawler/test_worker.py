@@ -203,6 +203,26 @@ async def test_a_page_without_an_answer_fails_by_name(
 
 
 @both_ways
+async def test_an_entry_without_a_valid_url_fails_by_name(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """It stops no worker, also where rules split domains; other pages are fetched."""
+    texts = (
+        "http://[/1", "http://127.0.0.1:x/", "http://127.0.0.1:99999/", "http:///", "nonsense",
+        "http://exa mple/", "ftp://127.0.0.1/", "",
+    )  # fmt: skip
+    written = {site.url(f"/{number}"): text for number, text in enumerate(texts)}
+    site.pages["/right"] = page()
+    rule = ThrottleRule(hits=500, window_s=1)
+    await cluster.set_rules(rule, {"www.example.com": rule})
+    with cluster.worker():
+        crawl = await cluster.feed(*written, site.url("/right"), written=written)
+        await cluster.end_of(crawl, timeout_s=90)
+    assert cluster.failures() == dict.fromkeys(texts, "invalid_request")
+    assert [record["url"] for record in cluster.results()] == [site.url("/right")]
+
+
+@both_ways
 async def test_a_moderated_domain_is_never_asked_too_early(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:

@@ -107,15 +107,24 @@ class CrawlerCluster:
         await self.frontier.positions.restore(loss)
 
     async def feed(
-        self, *urls: str, crawlid: str = "crawl", priority: int = 1, **profile: Any
+        self,
+        *urls: str,
+        crawlid: str = "crawl",
+        priority: int = 1,
+        written: Mapping[str, str] | None = None,
+        **profile: Any,
     ) -> CrawlKey:
-        """Admit seeds of one crawl."""
+        """Admit seeds of one crawl; ``written`` has other texts for URLs of their entries."""
         crawl = CrawlKey(profile.pop("spiderid", "link"), "tests", crawlid)
         seeds: list[Seed] = []
         for url in urls:
             domain = domain_key(host_of(url))
             extra = profile.pop("entry", {})
-            entry = Entry(url=url, origin=f"in-0-{self._offset + len(seeds)}", **extra)
+            entry = Entry(
+                url=(written or {}).get(url, url),
+                origin=f"in-0-{self._offset + len(seeds)}",
+                **extra,
+            )
             seeds.append(
                 Seed(
                     offset=self._offset + len(seeds),

@@ -30,7 +30,7 @@ _STRIPPED = "".join(map(chr, range(0x21)))
 """Characters that browsers strip around a URL: the C0 controls and the space."""
 
 _PLACE = re.compile(
-    r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]*\]|[^/?#:@\[\]\\]*)(?::([0-9]{0,5}))?(?=[/?#]|\Z)"
+    r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]*\]|[^\x00-\x20/?#:@\[\]\\]+)(?::([0-9]{0,5}))?(?=[/?#]|\Z)"
 )
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _HOST_AND_PORT = re.compile(r"[^:/?#@\[\]\\]+:[0-9]{1,5}(?=[/?#]|\Z)|\[[^\]]*\]")
