@@ -77,18 +77,20 @@ class Site(NamedTuple):
 async def used(redis: Redis) -> int:
     """Bytes of all but the texts of scripts and the buffers of clients.
 
-    Redis shrinks its tables in the background: until that is done, it is queried again.
+    Redis shrinks its tables and frees values in the background: until that is done, it is queried
+    again.
     """
-    last, now = 0, await _used_now(redis)
-    while now != last:
+    last, (now, pending) = 0, await _used_now(redis)
+    while pending or now != last:
         await asyncio.sleep(AT_REST_S)
-        last, now = now, await _used_now(redis)
+        last, (now, pending) = now, await _used_now(redis)
     return now
 
 
-async def _used_now(redis: Redis) -> int:
+async def _used_now(redis: Redis) -> tuple[int, int]:
     of = await redis.info("memory")
-    return int(of["used_memory"] - of["used_memory_scripts"] - of["mem_clients_normal"])
+    used = int(of["used_memory"] - of["used_memory_scripts"] - of["mem_clients_normal"])
+    return used, of["lazyfree_pending_objects"]
 
 
 async def fill(bench: Bench, each: int) -> float:
