@@ -8,6 +8,7 @@ from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from pipeline_service.formats import payloads
 from pipeline_service.records.account import RecordTally
 
 RECORDS = Counter(
@@ -42,6 +43,11 @@ SEGMENTS = Counter(
     "Number of finished segments, by what ended them: bytes, records, files, age, end, spool (its"
     " disk is nearly full), or again (left unfinished by another process).",
     ["pipeline", "why"],
+)
+REVISITS = Counter(
+    "crawlstream_pipeline_revisits",
+    "Number of pages of WARC files whose payload another record has.",
+    ["pipeline"],
 )
 CLAIMS_LOST = Counter(
     "crawlstream_pipeline_claims_lost",
@@ -170,6 +176,8 @@ def note_records(pipeline: str, tally: RecordTally) -> None:
         ("undelivered", tally.undelivered.total()),
     ):
         RECORDS.labels(pipeline, outcome).inc(count)
+    if revisits := tally.marks[payloads.REVISITS]:
+        REVISITS.labels(pipeline).inc(revisits)
     for counter, reasons in ((UNDELIVERED, tally.undelivered), (FILTERED, tally.filtered)):
         for reason, count in reasons.items():
             counter.labels(pipeline, reason).inc(count)

@@ -231,6 +231,7 @@ def delivered(
         undelivered=tally.undelivered.total(),
         dropped=tally.dropped,
         reserved=tally.marks[RESERVED],
+        archived=tally.archived,
         quality=quality,
     )
 

@@ -47,6 +47,7 @@ from pipeline_service.sinks.segment_sink import SegmentSettings
 from pipeline_service.sinks.sink import Begin, Kept, PageSink
 from pipeline_service.sinks.sql.database import Database
 from pipeline_service.sinks.sql.notes import Notebook
+from pipeline_service.sinks.sql.payload_index import PayloadIndex
 from pipeline_service.sinks.sql.sqlite import Sqlite
 from pipeline_service.sinks.sql.store import NoEffect, SqlEffect, SqlStore
 from pipeline_service.sinks.sql.table import TableEffect
@@ -54,6 +55,7 @@ from pipeline_service.spec.config import OF_FAILURES, Pipeline
 from pipeline_service.spec.files_spec import FilesSpec
 from pipeline_service.spec.lake import LakeSpec
 from pipeline_service.spec.memory import PagesSink, Visits
+from pipeline_service.spec.places import SQLITE
 from pipeline_service.spec.sinks import GROUP, KafkaSpec, PluginSpec, SearchSpec, SqlSpec
 
 
@@ -74,8 +76,8 @@ def open_sink(
                 crawl=crawl_of(settings),
                 shape=shape,
             )
-            store, repeats = open_store(pipeline), pipeline.repeats
-            return FilesSink(made, store, repeats=repeats, begin=begin)
+            store, index = open_store(pipeline), open_index(pipeline, pipeline.sink)
+            return FilesSink(made, store, repeats=pipeline.repeats, begin=begin, index=index)
         if isinstance(pipeline.sink, LakeSpec):
             bodies = bodies_of(settings, pipeline.sink.body)
             return open_lake(pipeline, spool, begin=begin, shape=shape, bodies=bodies)
@@ -109,6 +111,8 @@ def prove(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) ->
             with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  a device
                 make_writer(pipeline.sink.format, nowhere, Crawl("")).close()
             open_store(pipeline).prove()
+            if (index := open_index(pipeline, pipeline.sink)) is not None:
+                index.prove()
             return
         if isinstance(pipeline.sink, LakeSpec):
             bodies_of(settings, pipeline.sink.body)
@@ -166,6 +170,21 @@ def new_folder(pipeline: Pipeline) -> str | None:
 def open_store(pipeline: Pipeline) -> Store:
     """The folder of a pipeline's edition; ConfigError."""
     return Store.at(pipeline.place)
+
+
+def open_index(pipeline: Pipeline, sink: FilesSpec) -> PayloadIndex | None:
+    """Return the index of stored payloads, not connected yet; None: there is none. ConfigError."""
+    if sink.revisits is None:
+        return None
+    url, store = sink.revisits.index, open_store(pipeline)
+    if not url and not store.is_local:
+        raise ConfigError(
+            "revisits of files that are not on a local disk need an index: add index ="
+            ' "postgresql://user:password@host:port/database" to revisits'
+        )
+    url = url or f"{SQLITE}{store.url('_log/payloads.db').removeprefix('file://')}"
+    database = _database(SqlSpec(url=url), f"crawlstream {pipeline.name} payloads")
+    return PayloadIndex(database, sink.revisits, (pipeline.name, pipeline.edition))
 
 
 def open_rows(settings: Settings, pipeline: Pipeline, maker: RowMaker) -> RowStore:

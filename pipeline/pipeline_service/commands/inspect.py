@@ -23,7 +23,7 @@ from pipeline_service.commands.printing import (
 )
 from pipeline_service.commands.quality import MOST_RUNS, print_fields, quality_of
 from pipeline_service.process import load_pipeline, load_pipelines
-from pipeline_service.records.account import RESERVED, Account, RecordTally, summed
+from pipeline_service.records.account import OF_ARCHIVES, RESERVED, Account, RecordTally, summed
 from pipeline_service.sink_factory import open_kept
 from pipeline_service.sinks.sink import Kept, SinkPosition
 from pipeline_service.spec.config import Pipeline
@@ -136,14 +136,14 @@ async def report(settings: Settings, options: argparse.Namespace) -> int:
 
 
 _COLUMNS = ("read", "delivered", "repeats", "filtered", "undelivered")
-_MARKS = ("dropped", RESERVED)
+_MARKS = ("dropped", RESERVED, *OF_ARCHIVES)
 _OF_ITEMS = ("items", "score", "ok")
 
 
 def _numbers(tally: RecordTally) -> dict[str, Any]:
     numbers: dict[str, Any] = {name: getattr(tally, name) for name in ("read", "delivered")}
     reasons = {"filtered": dict(tally.filtered), "undelivered": dict(tally.undelivered)}
-    marks = {"dropped": tally.dropped, RESERVED: tally.marks[RESERVED]}
+    marks = {"dropped": tally.dropped, RESERVED: tally.marks[RESERVED], **tally.archived}
     numbers |= {"repeats": tally.repeats} | reasons | {"lost": tally.lost}
     return numbers | {name: count for name, count in marks.items() if count}
 

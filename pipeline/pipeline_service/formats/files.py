@@ -54,13 +54,14 @@ def format_of(name: str) -> str | None:
 
 
 def make_writer(
-    which: str, file: BinaryIO, crawl: Crawl, columns: Sequence[Column] = COLUMNS
+    which: str, file: BinaryIO, crawl: Crawl, columns: Sequence[Column] = COLUMNS, **options: Any
 ) -> PageWriter:
     """Return a writer of a format; raise MissingExtra as `load_format` does.
 
-    ``columns`` are for formats that have columns. WARC and WACZ only take pages.
+    ``columns`` are for formats that have columns. WARC and WACZ only take pages. ``options`` are
+    those of the format.
     """
-    writer: PageWriter = load_format(which)(file, crawl, columns)
+    writer: PageWriter = load_format(which)(file, crawl, columns, **options)
     return writer
 
 

@@ -2,9 +2,10 @@
 
 A page is a ``response``, its ``request`` and a ``metadata`` record, which has the page's place in
 its crawl as JSON, under a URI that players do not show. A screenshot that is in its record is a
-``resource``, ``urn:view:`` and the URL. A 304 is a ``revisit`` without a body. Ids are computed
-from the page's id and times are the page's, so equal pages make equal files. The ``metadata`` of a
-page whose body was not kept, because the page says so, takes the place of its ``response``.
+``resource``, ``urn:view:`` and the URL. A 304 is a ``revisit`` without a body, and so is a page
+whose payload another record holds. Ids are computed from the page's id and times are the page's, so
+equal pages make equal files. The ``metadata`` of a page whose body was not kept, because the page
+says so, takes the place of its ``response``.
 
 A response whose record has it as it was sent (``archive`` of its crawl) is stored so. The body of
 any other is stored after content decoding. Headers about its coding and length are therefore no
@@ -31,6 +32,7 @@ from crawlstream.wire import jsontext
 from pipeline_service.formats.cdxj import CdxjIndex
 from pipeline_service.formats.columns import Column
 from pipeline_service.formats.files import Crawl
+from pipeline_service.formats.payloads import KnownPayloads, Payload, payload_of, warc_date
 from pipeline_service.formats.warc_heads import (
     clean_line,
     clean_url,
@@ -42,6 +44,7 @@ from pipeline_service.formats.warc_heads import (
 _VERSION = "1.1"
 _CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 _NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+_IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 _PLACE = ("id", "appid", "crawlid", "spiderid", "run", "depth", "seed_url", "parent_url")
 _ROUTE = ("redirect_urls", "attempt", "latency_ms", "uuid", "recovered", "attrs", "links", "digest")
 _METADATA = dict.fromkeys(name for name in (*_PLACE, *_ROUTE, *OCCASIONAL) if name != "method")
@@ -65,9 +68,16 @@ class Warc:
     """Writer of a file of gzip members, one per record."""
 
     def __init__(
-        self, file: BinaryIO, crawl: Crawl, _: Sequence[Column], *, index: CdxjIndex | None = None
+        self,
+        file: BinaryIO,
+        crawl: Crawl,
+        _: Sequence[Column],
+        *,
+        index: CdxjIndex | None = None,
+        payloads: KnownPayloads | None = None,
     ) -> None:
-        """``index`` gets a line for each response."""
+        """``index`` gets a line for each response; without ``payloads`` all are stored."""
+        self._payloads = payloads
         self._file = file
         self._index = index
         self._writer: Any = WARCWriter(file, gzip=True, warc_version=_VERSION)
@@ -81,7 +91,7 @@ class Warc:
             self._is_begun = True
             self._write_info(page)
         name = _uuid_of(page.id)
-        beside = {"WARC-Date": page.timestamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+        beside = {"WARC-Date": warc_date(page)}
         first = {**beside, "WARC-Record-ID": _urn(name)}
         beside["WARC-Concurrent-To"] = _urn(name)
         place = {**beside, "WARC-Record-ID": _urn(uuid5(name, "metadata"))}
@@ -112,7 +122,7 @@ class Warc:
         }
         lines = (f"{name}: {clean_line(value)}\r\n" for name, value in told.items() if value)
         headers = {
-            "WARC-Date": first.timestamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "WARC-Date": warc_date(first),
             "WARC-Record-ID": _urn(uuid5(_uuid_of(first.id), "warcinfo")),
         }
         self._add("warcinfo", None, headers, "".join(lines).encode())
@@ -120,33 +130,43 @@ class Warc:
     def _write_answer(self, page: Delivered, headers: dict[str, str]) -> None:
         if page.ip:
             headers["WARC-IP-Address"] = clean_line(page.ip)
-        body, http = page.body, head_decoded(page)
-        if page.as_sent and (page.as_sent.body is not None or not page.body_truncated):
+        payload, http = payload_of(page), head_decoded(page)
+        if page.as_sent and payload.is_as_sent:
             http, protocol = head_as_sent(page.as_sent)
             if protocol:
                 headers["WARC-Protocol"] = protocol
-            if page.as_sent.body is not None:
-                body = page.as_sent.body
-        elif page.body_truncated:
-            headers["WARC-Truncated"] = "length"
-        if page.is_incomplete:
-            # The connection did not break: the body is incomplete as the site sent it.
-            headers.setdefault("WARC-Truncated", "unspecified")
+        if payload.truncated:
+            headers["WARC-Truncated"] = payload.truncated
         if page.status_code == HTTPStatus.NOT_MODIFIED:
             headers["WARC-Profile"] = _NOT_MODIFIED
             self._add("revisit", page, headers, b"", http=http)
         else:
-            headers["WARC-Payload-Digest"] = digest_of(body)
-            begin = self._file.tell() if self._index else 0
-            self._add("response", page, headers, body, http=http)
-            self._note(page, headers["WARC-Payload-Digest"], begin)
+            self._write_response(page, payload, headers, http)
 
-    def _note(self, page: Delivered, digest: str, begin: int) -> None:
+    def _write_response(
+        self, page: Delivered, payload: Payload, headers: dict[str, str], http: StatusAndHeaders
+    ) -> None:
+        """Write a response, or a reference to the record that holds its payload."""
+        known = self._payloads
+        digest = known.digest(page, payload) if known else digest_of(payload.body)
+        holder = known.holder(page, payload, digest) if known else None
+        headers["WARC-Payload-Digest"] = digest
+        begin = self._file.tell() if self._index else 0
+        if holder is None:
+            self._add("response", page, headers, payload.body, http=http)
+        else:
+            headers["WARC-Profile"] = _IDENTICAL
+            headers["WARC-Refers-To-Target-URI"] = holder.url
+            headers["WARC-Refers-To-Date"] = holder.date
+            self._add("revisit", page, headers, b"", http=http)
+        self._note(page, digest, begin, mime="" if holder is None else "warc/revisit")
+
+    def _note(self, page: Delivered, digest: str, begin: int, *, mime: str) -> None:
         """Add the latest record to the index. A 304 has no line: it refers to no record."""
         if self._index is not None:
             place = {
                 "url": clean_url(page.response_url),
-                "mime": page.mime or "unk",
+                "mime": mime or page.mime or "unk",
                 "status": str(page.status_code),
                 "digest": digest,
                 "length": str(self._file.tell() - begin),

@@ -13,13 +13,15 @@ from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.delivered import Delivered
+from pipeline_service.formats.payloads import REVISITS, SAVED
 from pipeline_service.spec.quality.counts import QualityCounts
 
 MOST_RUNS = 1_000
 """Whose accounts are kept, those that were read of last; the total is of all there ever were."""
 MOST_JUDGED = 100
 """Number of these whose quality is kept, too."""
-DROPPED, RESERVED = "dropped.", "reserved"
+DROPPED, RESERVED, REQUISITES = "dropped.", "reserved", "requisites"
+OF_ARCHIVES = (REQUISITES, REVISITS, SAVED)
 KEPT_MS = 14 * 24 * 3600 * 1000
 
 
@@ -37,7 +39,10 @@ class RecordTally:
     lost: int = 0
     """Offsets that Kafka had deleted before they were read; not among those read."""
     marks: Counter[str] = field(default_factory=Counter)
-    """Pages that were not repeats: ``reserved``; without their body: ``dropped.`` and the word."""
+    """Pages that were not repeats: ``reserved``; without their body: ``dropped.`` and the word.
+
+    Archives: ``requisites``; ``revisits`` and ``bytes_saved`` by payloads that are stored once.
+    """
     quality: QualityCounts = field(default_factory=QualityCounts)
     """Quality of the items of pages that were not repeats, where the pipeline counts them."""
 
@@ -52,6 +57,11 @@ class RecordTally:
         """Pages that no ``where`` has filtered, repeats aside."""
         others = sum(count for why, count in self.filtered.items() if why[:6] == "where.")
         return self.read - self.repeats - others
+
+    @property
+    def archived(self) -> Mapping[str, int]:
+        """Return the counts that only archives have, those that are not 0."""
+        return {name: self.marks[name] for name in OF_ARCHIVES if self.marks[name]}
 
     @property
     def dropped(self) -> Mapping[str, int]:
@@ -98,11 +108,12 @@ class RecordTally:
 
 def marks_of(page: Delivered) -> Sequence[str]:
     """Return what a page counts as besides its outcome, as endings count it."""
-    if page.dropped is None and page.rights is None:
+    if page.dropped is None and page.rights is None and page.is_page:
         return ()
+    kinds = (REQUISITES,) if page.extra.get("kind") == "requisite" else ()
     dropped = () if page.dropped is None else (DROPPED + page.dropped,)
     is_reserved = page.rights is not None and page.rights.get("reserved") is True
-    return (*dropped, RESERVED) if is_reserved else dropped
+    return (*kinds, *dropped, RESERVED) if is_reserved else (*kinds, *dropped)
 
 
 _NUMBERS = ("read", "delivered", "repeats", "lost")
@@ -138,7 +149,7 @@ class Account:
         outcome: str,
         reason: str = "",
         *,
-        marks: Sequence[str] = (),
+        marks: Sequence[str] | Mapping[str, int] = (),
         quality: QualityCounts | None = None,
     ) -> None:
         """Count a record: ``delivered``, ``repeats``, ``filtered`` or ``undelivered``.

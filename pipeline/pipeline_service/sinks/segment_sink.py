@@ -23,6 +23,7 @@ from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.store.store import Store
 from pipeline_service.formats.columns import Column
 from pipeline_service.formats.files import Crawl
+from pipeline_service.formats.payloads import KnownPayloads
 from pipeline_service.metrics import CLAIMS_LOST, SEGMENTS, note_records
 from pipeline_service.records.account import Account, summed
 from pipeline_service.records.judging import Judged
@@ -91,6 +92,8 @@ class ClosedSegment:
     written: Sequence[Written]
     account: Account
     """Account of the partition up to its end."""
+    payloads: KnownPayloads | None = None
+    """Payloads that its files hold, and those that they refer to."""
 
 
 P = TypeVar("P", bound=SegmentPart)
@@ -200,6 +203,13 @@ class SegmentSink(ABC, Generic[P]):
     async def _keep(self, part: P, closed: ClosedSegment, live: Liveness) -> bool:
         """Store a segment; False if another process has stored its records, or does so."""
 
+    def _payloads(self, _: P) -> KnownPayloads | None:
+        """Return what is known of payloads for a new segment; None: each is stored."""
+        return None
+
+    async def _prepare(self, segment: Segment, judged: Sequence[Judged], live: Liveness) -> None:
+        """Look up what the segment needs to know of records that are written next."""
+
     async def _load(self, part: P, topic_id: str) -> None:
         """Learn from the store how far it is."""
         self._drop(part)
@@ -220,6 +230,7 @@ class SegmentSink(ABC, Generic[P]):
                 crawl=settings.crawl,
                 columns=settings.columns,
                 shape=settings.shape,
+                payloads=self._payloads(part),
             )
         return part.segment
 
@@ -234,6 +245,7 @@ class SegmentSink(ABC, Generic[P]):
         until = part.until
         end = up_to if until is None else min(up_to, until)
         segment, ours = self._opened(part), [each for each in judged if each.record.offset < end]
+        await self._prepare(segment, ours, live)
         try:
             await asyncio.to_thread(segment.add, ours, end)
         except SpoolUnavailable as error:
@@ -267,7 +279,10 @@ class SegmentSink(ABC, Generic[P]):
         except SpoolUnavailable as error:
             return await self._abandon(part, error)
         account = summed([part.account, segment.account])
-        closed = ClosedSegment(segment.start, segment.next, segment.ids, written, account)
+        closed = ClosedSegment(
+            *(segment.start, segment.next, segment.ids, written, account),
+            payloads=segment.payloads,
+        )
         if not await self._keep(part, closed, live):
             return await self._give_way(part, live)
         self._note(part, segment, account, why)

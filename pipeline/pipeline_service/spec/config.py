@@ -190,8 +190,7 @@ class Pipeline:
     @property
     def digest(self) -> str:
         """Digest of the settings that its processes must have in common, without secrets."""
-        changes = getattr(self.sink, "changes", None)
-        tells = changes.digest_words if changes else ()
+        tells = getattr(self.sink, "digest_words", ())
         told = repr(self) + "".join((*self.respect, *tells))  # Unchanged without these keys.
         return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
@@ -354,7 +353,7 @@ def _sink(value: Any, where: str) -> SinkConfig:
 def _placed(sink: SinkConfig, folder: Path) -> SinkConfig:
     """Return the sink; a relative path in it begins in the folder of the file."""
     if isinstance(sink, FilesSpec):
-        return replace(sink, path=in_folder(sink.path, folder))
+        return sink.placed(folder)
     if isinstance(sink, SqlSpec | LakeSpec):
         return replace(sink, url=in_folder(sink.url, folder))
     if isinstance(sink, SearchSpec) and sink.ca:

@@ -47,6 +47,11 @@ class PagesSink(SqlSpec):
     changes: ChangesSpec | None = field(default=None, repr=False)
     """Events for changes; left out of ``repr`` for the digest of processes without them."""
 
+    @property
+    def digest_words(self) -> Sequence[str]:
+        """Settings in the digest of its pipeline, besides those of `repr`."""
+        return self.changes.digest_words if self.changes else ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visits:

@@ -150,7 +150,8 @@ def _index(value: Any, where: str) -> str:
     return str(value)
 
 
-def _url(value: Any, where: str) -> str:
+def read_url(value: Any, where: str) -> str:
+    """Return the URL of a database; ConfigError."""
     found = _SCHEME.match(text(value, where))
     if found is None or found[1] not in SCHEMES:
         raise ConfigError(
@@ -173,7 +174,7 @@ def _table(value: Any, where: str) -> str:
 
 
 SQL: Mapping[str, Callable[[Any, str], Any]] = {
-    "url": _url,
+    "url": read_url,
     "table": _table,
     "body": one_of(BODIES),
     "on_repeat": one_of(ON_REPEAT),

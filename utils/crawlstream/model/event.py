@@ -128,6 +128,8 @@ class RunDelivered:
     """Pages without repeats whose body was not kept, by the word that says so."""
     reserved: int = 0
     """Pages without repeats that their site reserves for the purpose of the crawl."""
+    archived: Mapping[str, int] = field(default_factory=dict)
+    """``revisits`` and ``bytes_saved``, where payloads are stored once and there are any."""
     quality: Mapping[str, Any] = field(default_factory=dict)
     """Quality of items: ``items``, ``fields``, ``score``, ``expect``, ``ok``; empty: no items."""
 

@@ -83,6 +83,7 @@ def _account(event: RunDelivered) -> dict[str, Any]:
         "undelivered": event.undelivered,
         **({"dropped": dict(event.dropped)} if event.dropped else {}),
         **({"reserved": event.reserved} if event.reserved else {}),
+        **event.archived,
         **event.quality,
     }
 

@@ -4,6 +4,8 @@ Below ``_log/<topic>-<partition>/``, ``<start>`` being the offset where a segmen
 
     ``<start>.json``        the claim, created exclusively and never changed: it ends at `next`
     ``<start>.ids``         16 bytes for each page that was read, put with the data
+    ``<start>.<name>.refs`` earlier records that revisits refer to, put before the claim that names
+                            it, and removed when the segment is finished
     ``<start>.done.json``   files and account; each writer of a segment writes equal ones
     ``origin.json``         beginning of a pipeline that does not begin at the oldest record
     ``latest``              start of the last finished segment: a hint, where to begin to walk
@@ -17,14 +19,16 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from crawlstream.errors import CrawlstreamError
-from crawlstream.store.store import Store
+from crawlstream.store.store import Store, StoreUnavailable
 from crawlstream.wire import jsontext
+from pipeline_service.formats.payloads import PayloadRecord
 from pipeline_service.records.account import Account
 from pipeline_service.sinks.files.repeats import ID_BYTES, Repeats
 
@@ -48,6 +52,8 @@ class Claim:
     """Their names in the store."""
     by: str = ""
     """Name of the writer that made it: no two writers have one name."""
+    refs: str = ""
+    """Name of its references to earlier records; empty: it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +132,41 @@ class ClaimChain:
             "previous": claim.previous,
             "files": list(claim.files),
             "by": claim.by,
+            **({"refs": claim.refs} if claim.refs else {}),
         }
         if self._store.create(name, _encoded(record)):
             return True
         # Perhaps this writer has made it, and only the answer was lost.
         there = self._claim(claim.start)
         return there is not None and there.by == claim.by
+
+    def put_refs(self, start: int, name: str, refs: Mapping[str, PayloadRecord]) -> None:
+        """Put the references of a segment that is not claimed yet."""
+        packed = zlib.compress(jsontext.dumps({page: list(refs[page]) for page in sorted(refs)}))
+        self._store.put(self._named(start, f"{name}.refs"), packed)
+
+    def refs(self, claim: Claim) -> Mapping[str, PayloadRecord]:
+        """Return the references of a claim, by the id of the page. StoreUnavailable, BrokenChain.
+
+        They are gone where another process has just finished the segment.
+        """
+        if not claim.refs:
+            return {}
+        name = self._named(claim.start, f"{claim.refs}.refs")
+        if (packed := self._store.get(name)) is None:
+            raise StoreUnavailable(
+                f"{name} is missing: wait for the process that finishes its segment, or, if there"
+                " is none, begin a new edition of the pipeline"
+            )
+        try:
+            told: Any = jsontext.loads(zlib.decompress(packed))
+            return {str(page): PayloadRecord(*map(str, told[page])) for page in told}
+        except (TypeError, ValueError, zlib.error) as error:
+            raise _broken(name) from error
+
+    def remove_refs(self, start: int, name: str) -> None:
+        """Remove the references of a claim that is finished, or was not made."""
+        self._store.remove(self._named(start, f"{name}.refs"))
 
     def put_ids(self, start: int, ids: bytes) -> None:
         """Put the ids of a segment's pages."""
@@ -167,6 +202,7 @@ class ClaimChain:
                 previous=None if record["previous"] is None else int(record["previous"]),
                 files=list(map(str, record["files"])),
                 by=str(record["by"]),
+                refs=str(record.get("refs", "")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise _broken(self._named(start, "json")) from error

@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from crawlstream.keys import encode_id
 from crawlstream.model.delivered import Delivered
 from pipeline_service.formats.columns import COLUMNS, Column
 from pipeline_service.formats.files import Crawl, PageWriter, make_writer
+from pipeline_service.formats.payloads import KnownPayloads
 from pipeline_service.records.account import Account
 from pipeline_service.records.judging import Judged, Repeat, Wanted
 from pipeline_service.records.rows import Shape
@@ -139,8 +141,13 @@ class Segment:
         crawl: Crawl,
         columns: Sequence[Column] = COLUMNS,
         shape: Shape | None = None,
+        payloads: KnownPayloads | None = None,
     ) -> None:
-        """``shape`` is of rows that are not the pages themselves."""
+        """``shape`` is of rows that are not the pages themselves.
+
+        ``payloads`` is for files that store no payload twice.
+        """
+        self.payloads = payloads
         self.start = self.next = start
         self.account = Account()
         self.first_ms = 0
@@ -230,16 +237,19 @@ class Segment:
             count("repeats")
             return
         self._ids[name] = None
+        marks = Counter(judged.marks)
         if isinstance(judged, Wanted):
             self._write(judged)
-        count(judged.outcome, judged.reason, quality=judged.quality, marks=judged.marks)
+            marks.update(self.payloads.take_counts() if self.payloads else {})
+        count(judged.outcome, judged.reason, quality=judged.quality, marks=marks)
 
     def _write(self, judged: Wanted) -> None:
         folder = folder_of(judged.page, self._sink.partition_by)
         if folder not in self._files:
             path = self._spool.new_file()
             file = path.open("wb")
-            writer = make_writer(self._sink.format, file, self._crawl, self._columns)
+            options = {"payloads": self.payloads} if self.payloads else {}
+            writer = make_writer(self._sink.format, file, self._crawl, self._columns, **options)
             values = values_of(judged.page, self._sink.partition_by)
             self._files[folder] = _Open(values, path, file, writer)
         opened = self._files[folder]
