@@ -83,8 +83,8 @@ def inspect(
 
     The frontier is the queues in Redis. It stores queued and in-flight pages, and for finished
     pages only that they were seen. Outcomes of finished pages are on the result and event topics.
-    Any spelling of a URL finds its page. The address is what a site would be asked for, the
-    identity what all spellings of the page have in common; a sighting in another spelling names it.
+    Any spelling of a URL finds its page. The address is the URL that would be requested; the
+    identity is the form that all spellings of the page have in common.
 
     Example: crawlstream frontier inspect https://example.com/page --crawlid 7f3a9c0b12de
     """
@@ -157,7 +157,7 @@ def show_guard(
         list[str] | None,
         typer.Option(
             metavar="FAMILY",
-            help="Follow links into this family in their turn, whatever is learned. Repeatable.",
+            help="Follow links into this family as usual, whatever is learned. Repeatable.",
         ),
     ] = None,
     refuse: Annotated[
@@ -169,18 +169,18 @@ def show_guard(
     ] = None,
     forget: Annotated[
         list[str] | None,
-        typer.Option(metavar="FAMILY", help="Take back a verdict of a person. Repeatable."),
+        typer.Option(metavar="FAMILY", help="Take back a manual verdict. Repeatable."),
     ] = None,
     author: Annotated[
         str | None,
         typer.Option(help="Name to keep with the verdict; default: that of the system's user."),
     ] = None,
 ) -> None:
-    """Print as JSON what the waste guard has learned of a domain, and what persons have decided.
+    """Print as JSON what the waste guard has learned of a domain, and the manual verdicts.
 
     Families are sets of URLs that are judged together: ?NAME of a query parameter, host for other
     hosts, or the form of a path, as /events/#/#. Names are kept only of families with a verdict;
-    others are shown by their hash. Verdicts of persons hold for all crawls whose guard is on, until
+    others are shown by their hash. Manual verdicts hold for all crawls whose guard is on, until
     they are taken back; crawlers know them within ten seconds.
 
     Example: crawlstream frontier guard shop.example.com --allow ?color --refuse /calendar/#/#

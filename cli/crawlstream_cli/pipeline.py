@@ -10,7 +10,7 @@ import typer
 
 pipeline = typer.Typer(
     no_args_is_help=True,
-    help="Deliver results to files, databases and topics, each page once.\n\n"
+    help="Deliver results to files, databases, tables, indexes and topics, each page once.\n\n"
     "Pipelines are described in a TOML file:"
     " CRAWLSTREAM_PIPELINES, by default pipelines.toml in the current directory.",
 )
@@ -139,8 +139,8 @@ def query(
 ) -> None:
     """Query the files of pipelines with SQL; nothing is changed.
 
-    Each pipeline with Parquet or JSON lines files, a Delta or an Iceberg table, is a table, called
-    like the pipeline, with `_` for `-`. Its columns are those of the files, and `edition` and the
+    Each pipeline with Parquet or JSON lines files, a Delta or an Iceberg table, is a table, named
+    after the pipeline, with `_` for `-`. Its columns are those of the files, and `edition` and the
     folders of `partition_by`. Needs the extra `query`: `crawlstream install query`.
 
     Example: crawlstream query "select status_code, count(*) from archive group by all"

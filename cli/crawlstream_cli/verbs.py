@@ -106,7 +106,7 @@ VERBS = {
     ),
     "pipeline": Verb(
         "crawlstream_cli.pipeline:pipeline",
-        "Deliver results to files: run pipelines, show them.",
+        "Deliver results to files, databases, tables, indexes and topics.",
         _LOOK,
     ),
     "pages": Verb(
@@ -138,7 +138,7 @@ VERBS = {
     ),
     "purse": Verb(
         "crawlstream_cli.purses.command:purse",
-        "Keep the purses that pay for pages, and report what was spent.",
+        "Show and change the purses that pay for pages.",
         _KEEP,
     ),
     "cost": Verb("crawlstream_cli.cost:cost", "Estimate the cost of a million pages.", _KEEP),
@@ -149,7 +149,7 @@ VERBS = {
     ),
     "recover": Verb(
         "crawlstream_cli.recover:recover",
-        "Tell what a loss of Redis would cost; repair a Kafka partition that lost records.",
+        "Estimate the cost of losing Redis; resume a Kafka partition that lost records.",
         _KEEP,
     ),
     "repartition": Verb(
@@ -160,13 +160,13 @@ VERBS = {
     ),
     "migrate": Verb(
         "crawlstream_cli.migrate.command:migrate",
-        "Check what of a Scrapy Cluster project has to be changed.",
+        "Show what to change in a Scrapy Cluster project.",
         _KEEP,
         joins_cluster=False,
     ),
     "install": Verb(
         "crawlstream_cli.machine.install:install",
-        "Install packages of optional features: Parquet, S3, PostgreSQL, SQL, texts, TLS, MCP.",
+        "Install packages of optional features: Parquet, S3, PostgreSQL, tables, texts, MCP.",
         _KEEP,
         joins_cluster=False,
     ),

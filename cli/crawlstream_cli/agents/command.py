@@ -37,9 +37,10 @@ def mcp(
 ) -> None:
     """Serve the tools of crawlstream to a language model, by the Model Context Protocol.
 
-    The program of the model starts this command and speaks to it on standard input and output. The
-    tools use the REST service, with the key in CRAWLSTREAM_API_KEY if it needs one: scrape,
-    scrape_read, crawl_status, crawl_results; with --allow submit also crawl and crawl_stop.
+    The program of the model starts this command and talks to it on standard input and output. The
+    tools call the REST service, with the key in CRAWLSTREAM_API_KEY if it needs one. They fetch
+    pages, list the URLs of a site, and read crawls, results and limits; with --allow submit they
+    also start and stop crawls.
 
     Needs the extra `mcp`: `crawlstream install mcp`.
 

@@ -14,7 +14,7 @@ DomainBytes = Annotated[
     typer.Option(
         parser=bytes_of,
         metavar="BYTES",
-        help="Most bytes of pages per domain: 50M. Then no more of its pages are fetched.",
+        help="Maximum bytes of a domain: 50M. Then no more of its pages are fetched.",
     ),
 ]
 DomainFailedShare = Annotated[
@@ -23,7 +23,7 @@ DomainFailedShare = Annotated[
         min=0.05,
         max=1,
         metavar="SHARE",
-        help="Leave a domain at this share of failed pages, from 100 of its pages on.",
+        help="Fetch no more of a domain at this share of failed pages, from 100 pages on.",
     ),
 ]
 
@@ -32,8 +32,8 @@ Tls = Annotated[
     typer.Option(
         metavar="PROFILE",
         help=(
-            "TLS profile to ask for the pages with: default, legacy for old servers, chrome,"
-            " firefox or safari; see CRAWLSTREAM_TLS_PROFILES."
+            "TLS profile of the requests: default, legacy for old servers, chrome, firefox or"
+            " safari; see CRAWLSTREAM_TLS_PROFILES."
         ),
     ),
 ]

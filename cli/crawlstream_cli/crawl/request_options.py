@@ -52,7 +52,7 @@ class RequestOptions:
         typer.Option(
             parser=bytes_of,
             metavar="BYTES",
-            help="Most bytes of pages: 500M, 10G. Then the crawl ends, as expired.",
+            help="Maximum bytes of pages: 500M, 10G. Then the crawl ends, as expired.",
         ),
     ] = None
     max_failed_share: Annotated[
@@ -71,7 +71,7 @@ class RequestOptions:
         typer.Option(
             parser=seconds_of,
             metavar="TIME",
-            help="Longest time of the crawl: 90s, 45min, 2h, 1d. Then it ends, as expired.",
+            help="Maximum duration: 90s, 45min, 2h, 1d. Then the crawl ends, as expired.",
         ),
     ] = None
     scope: Annotated[

@@ -200,7 +200,7 @@ def stats(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how the proxies do: state, score, counts, mean latency, and sites they avoid.
+    """Show the state of each proxy: score, counts, mean latency, and sites that it avoids.
 
     The score is 0 to 100, by about the last twenty requests. States: ok; trial (was out, no answer
     yet); out (left alone for a while after failures); banned; disabled.

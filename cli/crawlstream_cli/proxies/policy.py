@@ -39,7 +39,8 @@ class Policy:
         typer.Option(min=0.01, max=1000, help="Share of the sites of the added proxies."),
     ] = None
     label: Annotated[
-        list[str] | None, typer.Option(help="Label of the added proxies; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="LABEL", help="Label of the added proxies; repeatable."),
     ] = None
     sessions: Annotated[
         int | None,

@@ -45,7 +45,7 @@ def _files(value: Any) -> Any:
 def _names(value: Any) -> Any:
     found = tuple(dict.fromkeys(parts(value)))
     if odd := [name for name in found if not set("&=#?*").isdisjoint(name.removesuffix("*"))]:
-        raise ValueError(f"no names of parameters: {', '.join(odd)}")
+        raise ValueError(f"{', '.join(odd)}: names have no & = # ?, and * only at their end")
     return found
 
 
@@ -70,49 +70,49 @@ class CrawlingSettings(Section):
     directives: Literal["record", "obey", "always"] = Field(
         "record", validation_alias=new("DIRECTIVES")
     )
-    """Links that a page does not vouch for (`nofollow` of robots metas, X-Robots-Tag and `rel`):
-    `record` follows them and names the directives in results, `obey` leaves them out. A crawl may
-    choose with `"directives"`, unless this is `always`. The same for all crawlers."""
+    """Links with `nofollow` (of robots metas, X-Robots-Tag or `rel`): `record` follows them and
+    names the directives in results, `obey` leaves them out. A crawl may choose with `"directives"`,
+    unless this is `always`, which also leaves them out. The same for all crawlers."""
     visit_time: bool = Field(default=False, validation_alias=new("VISIT_TIME"))
     """Fetch pages of a site only at the times of day that its robots.txt names (`Visit-time`)."""
     clean_param: bool = Field(default=False, validation_alias=new("CLEAN_PARAM"))
-    """Fetch links without the parameters that do not matter by the robots.txt of their site
+    """Fetch links without the parameters that the robots.txt of their site declares irrelevant
     (`Clean-param`)."""
     drop: _Bans = Field((), validation_alias=new("DROP"))
-    """Directives by which the bodies of pages are not kept, comma-separated: `noindex`,
-    `noarchive`; and `reserved`, for pages whose site reserves them for CRAWLSTREAM_PURPOSE. Crawls
+    """Directives because of which bodies of pages are not kept, comma-separated: `noindex`,
+    `noarchive`; and `reserved`, for pages that their site reserves for CRAWLSTREAM_PURPOSE. Crawls
     may add others with `"drop"`. The same for all crawlers."""
     purpose: (
         Literal["search", "train-ai", "ai-input", "mining", "archive", "research", "other"] | None
     ) = Field(None, validation_alias=new("PURPOSE"))
     """Use that crawls are for if they name none with `"purpose"`: results say whether their site
-    reserves the page for it. Sites are not told. The same for all crawlers."""
+    reserves the page for it. It is not sent to sites. The same for all crawlers."""
     rights_files: _Files = Field((), validation_alias=new("RIGHTS_FILES"))
-    """Files of sites about uses of their pages that are fetched, once a day and origin,
-    comma-separated: `tdmrep` (`/.well-known/tdmrep.json`), `rsl` (the license that robots.txt
-    names, if it is on the same origin). The same for all crawlers."""
+    """Files about the use of pages to fetch from sites, once a day and origin, comma-separated:
+    `tdmrep` (`/.well-known/tdmrep.json`), `rsl` (the license that robots.txt names, if it is on the
+    same origin). The same for all crawlers."""
     guard: GuardMode = Field(GuardMode.OFF, validation_alias=new("GUARD"))
-    """Mode of the waste guard for crawls that do not choose one with `"guard"`. `watch`: results
-    name the text signature and the canonical URL of their page, and families of URLs that bring
-    nothing new are reported. `on`: links into these families are also fetched last, or left out.
-    The same for all crawlers."""
+    """Mode of the waste guard for crawls that do not choose one with `"guard"`. `watch` adds the
+    text signature and the canonical URL of pages to results, and reports families of URLs that
+    bring nothing new. `on` also fetches links into these families last, or leaves them out. The
+    same for all crawlers."""
     guard_most: GuardMode = Field(GuardMode.ON, validation_alias=new("GUARD_MOST"))
     """Highest mode of the waste guard that a crawl may choose; `off` switches the guard off for
     all. The same for all crawlers."""
     keep_parameters: _Names = Field((), validation_alias=new("KEEP_PARAMETERS"))
-    """Parameters of URLs that stay in links, and that the waste guard does not judge by,
-    comma-separated; `*` at the end of a name stands for any end. Crawls may name others with
+    """URL parameters that stay in links, and that the waste guard does not judge by,
+    comma-separated; `*` at the end of a name stands for any characters. Crawls may name others with
     `"parameters"`. The same for all crawlers."""
     drop_parameters: _Names = Field((), validation_alias=new("DROP_PARAMETERS"))
-    """Parameters of URLs that links lose before they are followed, comma-separated, such as
+    """URL parameters to remove from links before they are followed, comma-separated, such as
     `utm_*,gclid`; names as for CRAWLSTREAM_KEEP_PARAMETERS. The same for all crawlers."""
     guard_neighbours: bool = Field(default=True, validation_alias=new("GUARD_NEIGHBOURS"))
-    """Ask sites for made-up URLs before families of URLs are refused, for crawls whose mode of the
-    waste guard is `on`. Without it, paths are never refused. The same for all crawlers."""
+    """Request made-up URLs from sites before families of URLs are refused, for crawls whose mode of
+    the waste guard is `on`. Without it, paths are never refused. The same for all crawlers."""
     sitemap_files: int = Field(500, ge=1, le=50_000, validation_alias=new("SITEMAP_FILES"))
-    """Largest number of files that a sitemap of a robots.txt leads a crawl with `"sitemaps"` to,
-    itself included; all sitemaps of a robots.txt lead to twenty times as many. The same for all
-    crawlers."""
+    """Maximum number of files that a crawl with `"sitemaps"` reads for one sitemap in a robots.txt,
+    that sitemap included; for all sitemaps of a robots.txt together, twenty times as many. The same
+    for all crawlers."""
     retry_times: int = Field(3, ge=0, le=20)
     """Number of retries after the first attempt at a page."""
     download_timeout: float = Field(10, gt=0)

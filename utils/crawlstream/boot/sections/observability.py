@@ -29,10 +29,10 @@ class ObservabilitySettings(Section):
     metrics_offset: int = Field(0, validation_alias=new("METRICS_OFFSET"), ge=0)
     """Offset of this process's port from the first one."""
     traces: str = Field("", validation_alias=new("TRACES"))
-    """URL of an OpenTelemetry collector (OTLP over HTTP) for traces of pages; empty: there are
-    none. Needs the extra ``traces``."""
+    """URL of an OpenTelemetry collector (OTLP over HTTP) for traces of pages; empty: no traces.
+    Needs the extra ``traces``."""
     traces_share: float = Field(0.01, validation_alias=new("TRACES_SHARE"), ge=0, le=1)
-    """Share of the pages that are traced, unless the request of a seed decides it."""
+    """Share of the pages that are traced, unless the request of a seed has a `traceparent`."""
     traces_failures: bool = Field(default=False, validation_alias=new("TRACES_FAILURES"))
     """Also trace each page that has failed, with the spans of its crawler."""
     start_timeout: float = Field(180, validation_alias=new("START_TIMEOUT"), gt=0)

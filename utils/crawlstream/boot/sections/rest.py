@@ -49,17 +49,17 @@ class RestSettings(Section):
     scrape_bytes: int = Field(
         64 * 1024 * 1024, validation_alias=new("SCRAPE_BYTES"), ge=1024 * 1024
     )
-    """Bytes of the records of scraped pages that REST keeps at a time, until clients have read
-    their answers; half of them for one client. It uses twice as much memory. Further ones wait."""
+    """Maximum bytes of scraped pages that REST keeps until clients have read their answers, half of
+    them for one client; further pages wait. REST uses twice as much memory."""
     indexnow: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_read_announcers)] = Field(
         (), validation_alias=new("INDEXNOW")
     )
     """Sites that may announce changed pages by [IndexNow](recurring.md#indexnow), without an API
     key: ``appid@domain+domain``, with the application of the memory. Empty: none."""
     mcp: Literal["off", "read", "submit"] = Field("off", validation_alias=new("MCP"))
-    """Tools for language models at ``/mcp``: ``read`` without those that change crawls, ``submit``
-    with all. Each caller can still do only what its API key permits. Needs the extra ``mcp``."""
+    """Tools for language models at ``/mcp``: only ``submit`` has those that start and stop crawls.
+    A caller can do only what its API key permits. Needs the extra ``mcp``."""
     api_key: str = Field("", validation_alias=new("API_KEY"), pattern=r"^[!-~]*$", repr=False)
-    """API key with which the command ``mcp`` calls the REST service."""
+    """API key with which the commands ``mcp`` and ``map`` call the REST service."""
     wait_for_response_time: float = Field(5, gt=0)
     """Seconds that REST waits for the cluster's reply before it answers with a ``poll_id``."""
