@@ -34,8 +34,8 @@ async def _adopt() -> Mapping[str, str]:
         with explained(settings):
             if names := _bound(await living_in(frontiers.heartbeats)):
                 raise ConfigError(
-                    f"these processes work with the values of before: {names}: stop them first; one"
-                    " that was ended by force is forgotten after 20 s"
+                    f"these processes run with the old values: {names}: stop them first; a killed"
+                    " process counts as running for 20 s"
                 )
             noted = await adopt_cluster(settings, frontiers)
             if names := _bound(await living_in(frontiers.heartbeats)):

@@ -185,9 +185,7 @@ def next_times(
 def _read_one(texts: Sequence[str]) -> Mapping[str, Any]:
     """The object in the one argument; ConfigError."""
     if "://" in texts[0] and not texts[0].lstrip().startswith("{"):
-        raise ConfigError(
-            'when? Give the seeds a time, such as --cron "30 2 * * *" --zone Europe/Berlin'
-        )
+        raise ConfigError('URLs need --cron, such as --cron "30 2 * * *" --zone Europe/Berlin')
     if len(texts) != 1:
         raise ConfigError("expected one JSON object or file, or --cron and URLs")
     return _read(texts[0])

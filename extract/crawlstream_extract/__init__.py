@@ -1,4 +1,4 @@
-"""Extraction: what people, sinks and agents want of a page, made of its bytes.
+"""Extraction: texts, links and metadata of a page, for people, sinks and agents.
 
 ``extract``    the formats of one page: Markdown, text, cleaned HTML, links, metadata
 ``work``       the same in worker processes, for processes that must not fall with a page

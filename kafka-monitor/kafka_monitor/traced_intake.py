@@ -32,7 +32,7 @@ from kafka_monitor.request_intake import (
 )
 
 _MARK = b'"@trace"'
-"""Part of each entry that stores a trace, and of few others."""
+"""Bytes in each entry that stores a trace; few other entries contain them."""
 
 
 class Tracing:

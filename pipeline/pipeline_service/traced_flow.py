@@ -29,7 +29,7 @@ from pipeline_service.stages.chain import PageOutcome
 from pipeline_service.staging import Staging
 
 MOST_WRITES = 2048
-"""Sampled pages of a partition that wait to be stored for good; older ones lose their spans."""
+"""Maximum number of sampled pages of a partition that are not stored; older ones have no spans."""
 
 
 class TracedStaging(Staging):

@@ -16,7 +16,7 @@ from crawlstream_traces.context import Span
 from crawlstream_traces.metrics import DROPPED, SENT
 
 MOST_WAITING = 2048
-"""Spans that wait to be sent; any more are dropped."""
+"""Maximum number of spans that wait to be sent; further ones are dropped."""
 BATCH = 512
 LINGER_S = 1.0
 SEND_TIMEOUT_S = 10.0
@@ -36,7 +36,7 @@ class Exporter(Protocol):
         """Return whether the collector has taken spans; blocks."""
 
     def stop(self) -> None:
-        """Give up what is being sent; from any thread."""
+        """Cancel the request in progress; from any thread."""
 
 
 class SpanSender(threading.Thread):
@@ -91,9 +91,9 @@ class SpanSender(threading.Thread):
 
 
 def open_sender(collector: str, process: Process) -> SpanSender | None:
-    """Return a running sender to the collector at a URL; None without one: traces are off.
+    """Return a running sender to the collector at a URL; None without a URL: traces are off.
 
-    Raises ConfigError for a URL that is none, and MissingExtra.
+    ConfigError for an invalid URL; MissingExtra.
     """
     if not collector:
         return None
@@ -101,7 +101,7 @@ def open_sender(collector: str, process: Process) -> SpanSender | None:
     if found is None:
         raise ConfigError(
             "CRAWLSTREAM_TRACES: must be a URL like http://collector:4318, without user and query:"
-            " OTEL_EXPORTER_OTLP_HEADERS may hold a key"
+            " OTEL_EXPORTER_OTLP_HEADERS sends a key"
         )
     try:
         from crawlstream_traces.spans import OtlpExporter  # noqa: PLC0415  an extra, slow to import

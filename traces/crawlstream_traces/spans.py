@@ -18,7 +18,7 @@ _SCOPE = InstrumentationScope("crawlstream")
 _KINDS = {"intake": SpanKind.CONSUMER, "page": SpanKind.CONSUMER, "write": SpanKind.CONSUMER}
 """Kinds of spans; others are internal."""
 _BELOW_OTHERS = ("intake", "wait", "page", "stage.", "write")
-"""How names of spans begin whose parents are of another process."""
+"""Beginnings of the names of spans whose parent is in another process."""
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
@@ -38,7 +38,7 @@ class OtlpExporter:
         return result is SpanExportResult.SUCCESS
 
     def stop(self) -> None:
-        """Give up what is being sent."""
+        """Cancel the request in progress."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
     def _readable(self, span: Span) -> ReadableSpan:

@@ -89,7 +89,7 @@ def cron_of(every: str, now: float | None = None) -> str:
     number, unit = int(found[1]), found[2]
     if number not in (allowed := _STEPS[unit]):
         raise ConfigError(
-            f"--every {every}: a clock has no such step: use one of"
+            f"--every {every}: cron has no such interval: use one of"
             f" {', '.join(f'{n}{unit}' for n in allowed)}, or a cron expression"
         )
     at = time.gmtime(now)

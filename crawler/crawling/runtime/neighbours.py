@@ -59,7 +59,7 @@ class Neighbours:
         self._agent = agent
 
     def admit(self, page: Page, let_through: Callable[[Page], None]) -> None:
-        """Let a page through, or spend its grant; it is of a crawl that acts on verdicts."""
+        """Let a page through, or spend its grant; its crawl acts on verdicts."""
         is_free = not (page.lease.profile.purse or page.is_asked_for)
         question = self._waste.question(page) if is_free else None
         if question is None:

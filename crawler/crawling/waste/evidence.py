@@ -23,7 +23,7 @@ _HARMLESS = frozenset(
         "url",
     }
 )
-"""Reasons to leave out links that would be left out by other crawls as well, or add no page."""
+"""Reasons for which other crawls leave out the same links, too, or a link adds no page."""
 
 
 def may_vote(page: Page) -> bool:

@@ -1,4 +1,4 @@
-"""Decisions of persons about families of URLs, as commands and REST take them."""
+"""Manual verdicts on families of URLs, as commands and REST set them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crawlstream_frontier.waste.report import SketchReport, report_of
 FORGET = "forget"
 """Word for taking a verdict back."""
 WHY_NOT = {
-    "too_many": "a site has at most 64 verdicts of persons, all sites 1000: forget some first",
+    "too_many": "a site has at most 64 manual verdicts, all sites 1000: --forget some first",
     "unknown": "no person has decided about it",
 }
 """Answers of ``decide`` besides ``OK``, in words."""

@@ -17,9 +17,9 @@ KEPT_S = 3600.0
 """Seconds for which an answer can be fetched."""
 _CRAWL = re.compile(r"scrape-\d{8}T\d{4}-[0-9a-f]{6}-(?:2|15|60)")
 LASTING = frozenset({*range(200, 300), 404, 410})
-"""Statuses that a page is likely to have for a while; others are often a passing trouble."""
+"""Statuses that a page is likely to keep for a while; others are often temporary."""
 MOST_OF_BATCH = 1000
-"""Scrapes of a batch."""
+"""Maximum number of scrapes of a batch."""
 _STEM = r"(\d{10})-[0-9a-f]{6}-(2|15|60)-[0-9a-f]{16}"
 _ID = re.compile(rf"{_STEM}(?:-([pr]))?")
 _BATCH = re.compile(rf"(?P<stem>{_STEM})-(?P<kind>[prx])(?P<count>[1-9]\d{{0,3}})")
@@ -27,10 +27,10 @@ _MINUTE = "%y%m%d%H%M"
 
 
 class ScrapeKind(StrEnum):
-    """Whose answer a page may be, besides its own client's."""
+    """Clients that may get a page: its own alone, or those of equal scrapes, too."""
 
     PRIVATE = ""
-    """Fetched in a way of its client's own, perhaps with secrets: only for this client."""
+    """Fetched with options of its client, perhaps with secrets: only for this client."""
     PLAIN = "p"
     RENDERED = "r"
     """By a browser, without options."""

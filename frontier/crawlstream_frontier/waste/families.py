@@ -15,7 +15,7 @@ LARGEST_COUNT = 0xFFFF
 MOST_MISSING = 3
 """Made-up neighbours after which a family is not refused while its sketch is kept."""
 MOST_RELEASES = 4
-"""Releases after which a family stays last for a day."""
+"""Revoked verdicts after which a family stays last for a day."""
 _PAGING = frozenset({"?page", "?p", "?start", "?offset", "/page/#"})
 """Families of the further pages of a list, which lead on."""
 _SHOWN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~/#*?-")

@@ -18,7 +18,7 @@ _JUDGED_AT = 16
 _LAST_BELOW, _PAGING_LAST_BELOW = 0.10, 0.02
 _SAMPLED = 16
 _OPENED_BY = 3
-"""New pages that take back a verdict."""
+"""Number of new pages that revoke a verdict."""
 _REFUSED_AT, _REFUSED_BELOW, _REFUSED_SAMPLED = 48, 0.02, 32
 _HALVED_AT, _HALVED_BY_MODULUS = 192, 40
 

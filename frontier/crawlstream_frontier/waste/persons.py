@@ -1,4 +1,4 @@
-"""Verdicts of persons on families of URLs: they prevail over those that are learned."""
+"""Manual verdicts on families of URLs: they prevail over those that are learned."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PersonWord(StrEnum):
 
 
 class PersonVerdict(NamedTuple):
-    """Verdict of a person on a family of URLs of a site."""
+    """Manual verdict on a family of URLs of a site."""
 
     site: str
     family: str

@@ -39,7 +39,7 @@ class FamilyReport:
 
 @dataclass(frozen=True, slots=True)
 class PersonReport:
-    """Verdict of a person on a family of URLs."""
+    """Manual verdict on a family of URLs."""
 
     family: str
     verdict: str

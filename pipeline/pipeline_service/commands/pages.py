@@ -35,7 +35,7 @@ async def pages(settings: Settings, options: argparse.Namespace) -> int:
     """Do what the verb says; 1: a page is not in the memory. ConfigError, Unavailable."""
     pipeline = load_pipeline(settings, options.name)
     if not isinstance(pipeline.sink, PagesSink):
-        raise ConfigError(f'the pipeline {pipeline.name} has no memory: its sink is no "pages"')
+        raise ConfigError(f'the pipeline {pipeline.name} has no memory: a sink with kind = "pages"')
     store = open_visits(pipeline, pipeline.sink)
     try:
         return int(await asyncio.to_thread(_VERBS[options.verb], pipeline, store, options))
@@ -198,7 +198,7 @@ def _keys(pipeline: Pipeline, options: argparse.Namespace) -> Sequence[tuple[str
 def _only_appid(pipeline: Pipeline) -> str:
     wanted = pipeline.where.appid or frozenset()
     if len(wanted) != 1:
-        raise ConfigError("whose pages? Name their application by --appid")
+        raise ConfigError("the pipeline has several applications: name one by --appid")
     return next(iter(wanted))
 
 

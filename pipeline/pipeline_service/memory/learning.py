@@ -55,7 +55,7 @@ def learn_all(
 
 
 def _outcome(before: KnownPage | None, after: KnownPage, seen: Seen) -> str:
-    """A word for what was learnt."""
+    """A word for the change that was found."""
     if before is None:
         return "new"
     if seen.sight in ("there", "unmodified"):

@@ -87,7 +87,7 @@ class IdempotentRows:
                 if current == text or self._store.swap(_NOTE + name, current, text):
                     break
             else:
-                raise SinkUnavailable(f"the note {name} is changed all the time")
+                raise SinkUnavailable(f"other processes changed the note {name} each time")
 
     def write(self, change: Change) -> bool:
         """Write rows, then notes; False, and no note, if another process has written before.

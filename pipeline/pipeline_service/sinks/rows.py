@@ -201,7 +201,7 @@ class RowsSink:
 
         async def try_all() -> SinkRefused:
             if not (problems := await self._asked(partial(self._refused, change, refused))):
-                raise SinkUnavailable(f"no single record is refused, but all together: {refused}")
+                raise SinkUnavailable(f"refused as a batch, but not one by one: {refused}")
             return SinkRefused(problems)
 
         return await live.retry(try_all)

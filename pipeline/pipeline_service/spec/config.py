@@ -234,7 +234,7 @@ def read(
         for pipeline in _pipelines(table_name, tables[table_name], environment, folder):
             if pipeline.name in made:
                 raise ConfigError(
-                    f"pipeline.{pipeline.name}: another pipeline is called so: sinks are called"
+                    f"pipeline.{pipeline.name}: another pipeline has this name: sinks are named"
                     " after their table and kind"
                 )
             where = f"pipeline.{pipeline.name}.sink"

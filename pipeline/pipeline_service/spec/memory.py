@@ -162,7 +162,7 @@ def _read_bounds(value: Any, where: str) -> Sequence[Mapping[str, Any]]:
     for each in value:
         known(each, ("url", "domain", "min", "max"), where)
         if not {"url", "domain"} & each.keys():
-            raise ConfigError(f"{where}: expected url or domain: whose bounds are they?")
+            raise ConfigError(f"{where}: expected url or domain, the pages that it applies to")
     return value
 
 

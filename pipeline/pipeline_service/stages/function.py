@@ -66,7 +66,7 @@ def _mapping(item: object) -> Mapping[str, Any]:
 def _checked(item: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in RESERVED:
         if name in item:
-            raise ValueError(f"{name!r} belongs to each row: call the field of the item otherwise")
+            raise ValueError(f"{name!r} belongs to each row: rename this field of the item")
     return item
 
 

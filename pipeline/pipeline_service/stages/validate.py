@@ -57,7 +57,7 @@ class Validate:
         self.schema = self._checker.schema
         if taken := RESERVED.intersection(properties(self.schema)):
             raise ConfigError(
-                f"its schema has {min(taken)!r}, which belongs to each row: call it otherwise"
+                f"its schema has {min(taken)!r}, which belongs to each row: rename the field"
             )
         self.declared = tuple(dict.fromkeys((*more, *declared(self.schema))))
         self.quality = QualityCounts()
@@ -96,7 +96,7 @@ class _JsonSchema:
             Draft202012Validator.check_schema(schema)
         except SchemaError as error:
             place = "".join(f".{part}" for part in error.absolute_path)
-            raise ConfigError(f"the JSON Schema is none: ${place}: {error.message}") from error
+            raise ConfigError(f"invalid JSON Schema: ${place}: {error.message}") from error
         self.schema = schema
         self._validator = Draft202012Validator(
             schema, format_checker=Draft202012Validator.FORMAT_CHECKER

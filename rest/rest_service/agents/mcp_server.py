@@ -98,7 +98,7 @@ def _tool(tools: Mapping[str, AgentTool], name: str) -> AgentTool:
             " can start `crawlstream mcp` with --allow submit, or the REST service with"
             " CRAWLSTREAM_MCP=submit."
         )
-    raise ToolRefused(f"There is no such tool. There are: {', '.join(tools)}.")
+    raise ToolRefused(f"There is no tool `{name[:50]}`. The tools are: {', '.join(tools)}.")
 
 
 def _schema_of(tools: Mapping[str, AgentTool], name: str) -> Mapping[str, Any] | None:

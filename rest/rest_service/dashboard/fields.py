@@ -134,7 +134,8 @@ def place_of(text: str) -> tuple[int, int]:
     """Return partition and offset from ``partition:offset``; raise RequestRefused (422)."""
     numbers = text.partition(":")[::2]
     if not all(one.isdecimal() and len(one) < _DIGITS for one in numbers):
-        raise RequestRefused(422, f"{text[:50]!r} names no record.", code="invalid")
+        sentence = f"record: {text[:50]!r} is not PARTITION:OFFSET."
+        raise RequestRefused(422, sentence, code="invalid")
     return int(numbers[0]), int(numbers[1])
 
 

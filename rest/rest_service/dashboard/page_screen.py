@@ -206,7 +206,8 @@ async def page_screenshot(service: TheService, record: ThePage) -> Response:
         png = await picture_of(service.settings, record.screenshot, png)
         if png and png.startswith(_PNG):
             return Response(png, media_type="image/png")
-    raise RequestRefused(404, "The screenshot of this page is not at hand.", code="no_screenshot")
+    sentence = "The screenshot cannot be read: set CRAWLSTREAM_BODY_STORE as for crawlers."
+    raise RequestRefused(404, sentence, code="no_screenshot")
 
 
 @router.get("/page/older")

@@ -15,7 +15,7 @@ from rest_service.topics.flights import Flight
 from rest_service.topics.recents import Recents
 
 KEPT_REPLIES = 10_000
-"""Most replies that are kept, and most scrapes that clients have given up."""
+"""Maximum number of replies that are kept, and of scrapes that clients have given up."""
 
 
 def page_reply_of(value: bytes) -> PageReply | None:

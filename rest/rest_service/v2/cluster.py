@@ -82,7 +82,7 @@ async def drain(name: ProcessName, service: TheService, client: TheClient) -> Re
             raise RequestRefused(404, "No such process is running.", code="unknown_process")
         if not found.activity.can_drain:
             raise RequestRefused(
-                422, "Only crawlers can be drained, each of them once.", code="not_possible"
+                422, "Only a crawler that is not draining can be drained.", code="not_possible"
             )
         first, *also = service.frontier.heartbeats
         await wish(*first, name, Wish.DRAIN, also=also)

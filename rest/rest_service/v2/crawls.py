@@ -243,7 +243,7 @@ async def _steer(
             code="invalid",
         )
     if target.until is not None and verb != "pause":
-        raise RequestRefused(422, "`until` is of pause only.", code="invalid")
+        raise RequestRefused(422, "`until` is for pause only: leave it out.", code="invalid")
     uuid = uuid4().hex
     asked = requests.encode(
         ActionRequest(

@@ -100,7 +100,7 @@ async def _announce(told: Announcement, service: Service, client: Client) -> Res
         return success({"state": "checking"}, status=202)
     if not is_right:
         raise RequestRefused(
-            403, f"{proof.location} is not a file with the key alone.", code="wrong_key"
+            403, f"{proof.location} must be a file that contains only the key.", code="wrong_key"
         )
     return success({"accepted": len(urls)})
 
@@ -139,7 +139,7 @@ def _proof_of(told: Announcement) -> IndexNowKey:
     origin = origin_of(link_url(told.urlList[0]))
     location = link_url(told.keyLocation or f"{origin}/{told.key}.txt")
     if host_of(location) != told.host.lower() or origin_of(location) != origin:
-        raise _invalid("keyLocation must be on the host, by the scheme of the URLs")
+        raise _invalid("keyLocation must have the host and the scheme of the URLs")
     return IndexNowKey(location, told.key)
 
 

@@ -113,7 +113,8 @@ async def forgive_site(
         if why == "no_purse":
             raise _unknown()
         if why != OK:
-            raise RequestRefused(404, "This purse pays this site.", code="unknown_origin")
+            sentence = "This purse already pays this site: it has not overcharged."
+            raise RequestRefused(404, sentence, code="unknown_origin")
     return await _shown(service, name)
 
 

@@ -26,12 +26,13 @@ async def keys(request: Request, service: TheService) -> Response:
     """The file that `crawlstream signing directory` wrote; 304 if the client has it already."""
     path = service.settings.signing_directory
     if not path:
-        raise RequestRefused(404, "No keys are published here: CRAWLSTREAM_SIGNING_DIRECTORY.")
+        raise RequestRefused(404, "No keys are published here: set CRAWLSTREAM_SIGNING_DIRECTORY.")
     try:
         found = directory.read(Path(path))
     except ConfigError as error:
         log.warning("signing_directory", outcome="failed", error=str(error))
-        raise RequestRefused(503, "The keys cannot be read.", code="unavailable") from error
+        sentence = "The keys cannot be read: see the log of REST."
+        raise RequestRefused(503, sentence, code="unavailable") from error
     # The proofs are renewed while the body stays the same: both make the version.
     headers = {
         **found.headers,

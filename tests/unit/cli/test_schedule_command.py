@@ -134,7 +134,7 @@ def test_a_schedule_of_options_is_valid(name: str, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["https://example.com/"], "when? Give the seeds a time"),
+        (["https://example.com/"], "URLs need --cron"),
         ([json.dumps(NEWS), "--depth", "2"], "options of a crawl go with --cron"),
         ([json.dumps(NEWS), json.dumps(NEWS)], "expected one JSON object"),
         (["https://example.com/", "--cron", "@daily"], "write `0 0 * * *`"),

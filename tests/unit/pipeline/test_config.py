@@ -374,7 +374,7 @@ def test_several_sinks_are_several_pipelines() -> None:
         ('sinks = [{path = "/x"}]', "pipeline.a-sink.sink"),
         (
             f'sinks = [{{kind = "files", path = "/x"}}]\n[pipeline.a-files]\n{SINK}',
-            "pipeline.a-files: another pipeline is called so",
+            "pipeline.a-files: another pipeline has this name",
         ),
     ],
 )

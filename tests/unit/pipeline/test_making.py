@@ -54,8 +54,8 @@ def test_what_cannot_be_a_table_is_refused(
 @pytest.mark.parametrize(
     ("fields", "options", "sentence"),
     [
-        ({"Name": "string", "name": "string"}, {}, "the field 'name' is called as another column"),
-        ({"date": "string"}, {}, "the field 'date' is called as another column, or as one of part"),
+        ({"Name": "string", "name": "string"}, {}, "the field 'name' has the name of another co"),
+        ({"date": "string"}, {}, "the field 'date' has the name of another column, or of one in p"),
         ({"a b": "string"}, {}, "the field 'a b' cannot be a column of a table"),
         ({"a": "string"}, {"body": "bytes"}, 'body = "bytes" is for pages'),
         ({"date": "string", "a": "number"}, {"partition_by": ("appid",)}, ""),

@@ -458,7 +458,7 @@ def test_a_stage_that_cannot_be_loaded_is_refused(stages: str, sentence: str) ->
 @pytest.mark.parametrize(
     ("schema", "sentence"),
     [
-        ({"type": "nothing"}, r"the JSON Schema is none: \$.type"),
+        ({"type": "nothing"}, r"invalid JSON Schema: \$.type"),
         ({"properties": {"id": {}}}, "its schema has 'id', which belongs to each row"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Whose turn it is to publish the changes of a memory, and which."""
+"""The process that publishes the changes of a memory now, and these changes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pipeline_service.spec.config import Pipeline
 
 MOST_AT_ONCE = 500
 TURN_S = 10.0
-"""For so long changes are one process's to publish; then anybody's."""
+"""Time for which one process may publish changes; after it, any process may."""
 _TURN = "changes"
-"""The note of whose turn it is."""
+"""The note that names this process."""
 
 
 class ChangeStore(MemoryClient):

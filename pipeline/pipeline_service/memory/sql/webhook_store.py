@@ -1,4 +1,4 @@
-"""Whose turn it is to send the changes of a memory to its webhook, and which."""
+"""The process that sends the changes of a memory to its webhook now, and these changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.rule import DAY_S
 
 TURN_S = 45.0
-"""For so long changes are one process's to send, longer than an attempt takes; then anybody's."""
+"""Time for which one process may send changes, longer than an attempt; then any process may."""
 KEPT_S = DAY_S
 """How long a change is sent again."""
 MOST_GIVEN_UP = 500
@@ -24,7 +24,7 @@ MOST_GIVEN_UP = 500
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 6 * 3_600.0
 _MOST_DOUBLINGS = 13
 _TURN = "webhook"
-"""The note of whose turn it is."""
+"""The note that names this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +86,6 @@ class WebhookStore(MemoryClient):
 
 
 def _pause_s(tries: int) -> float:
-    """Return the pause after an attempt: each about twice the one before, and never in step."""
+    """Return the pause after an attempt: about twice the one before, with a random part."""
     pause_s = min(_FIRST_PAUSE_S * 2.0 ** min(tries, _MOST_DOUBLINGS), _LONGEST_PAUSE_S)
     return pause_s * random.uniform(0.8, 1.2)  # noqa: S311  no secret

@@ -111,14 +111,14 @@ def check_lake_columns(shape: Shape, sink: LakeSpec) -> None:
         name = column.name
         if not name or any(sign in name for sign in _NOT_IN_NAMES):
             raise ConfigError(
-                f"the field {name!r} cannot be a column of a table: no name is empty or has a"
-                ' space, or one of ,;{}()=; rename it by a stage "fields"'
+                f"the field {name!r} cannot be a column of a table: a name must not be empty, nor"
+                ' contain a space or one of ,;{}()=: rename it by a stage "fields"'
             )
         is_of_page = name in sink.partition_by and name not in shape.fields
         if name.lower() in taken and not is_of_page:
             raise ConfigError(
-                f"the field {name!r} is called as another column, or as one of partition_by, in"
-                ' any capitals: rename it by a stage "fields"'
+                f"the field {name!r} has the name of another column, or of one in partition_by, or"
+                ' differs only in case: rename it by a stage "fields"'
             )
         taken.add(name.lower())
 

@@ -158,7 +158,7 @@ class LakeTable(ABC, Generic[V]):
                 with suppress(self.refused):
                     self._add(table, commit)
                     return True
-        raise StoreUnavailable(f"other writers of the {self.place} are first again and again")
+        raise StoreUnavailable(f"other writers changed the {self.place} before each attempt")
 
     def dataset(self) -> Any:
         """Return the rows of the newest version as a dataset of Arrow; None: there is no table."""

@@ -79,7 +79,7 @@ class SearchTexts:
                 return True
             # Another text is there by now, or this one was written again.
             self._known.pop(name, None)
-        raise SinkUnavailable(f"the text {name} is changed all the time")
+        raise SinkUnavailable(f"other processes changed the text {name} before each attempt")
 
     def _replaced(self, name: str, known: _Known | None, text: str | None) -> bool:
         """Write a text if its document is as it is known."""

@@ -114,7 +114,9 @@ class SearchIndexes:
             )
         (found,) = answer.body.values()
         if "data_stream" in found:
-            raise ConfigError(f"{name} is a data stream, whose documents have no versions")
+            raise ConfigError(
+                f"{name} is a data stream, whose documents have no versions: name an index"
+            )
         if _setting(found, "translog", "durability") == "async":
             raise ConfigError(
                 f"the index {name} may lose writes that it has confirmed: set its"

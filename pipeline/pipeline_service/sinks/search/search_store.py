@@ -144,7 +144,7 @@ class SearchStore:
         told = [(*each.items(),) for each in body.get("items", ())]
         expected = [(item.operation, item.id) for item in items]
         if [(of[0][0], of[0][1].get("_id")) for of in told] != expected:
-            raise SinkUnavailable(f"{self._client.place} answers for other documents than asked")
+            raise SinkUnavailable(f"{self._client.place} answers about other documents")
         refused: dict[str, str] = {}
         for item, ((_, result),) in zip(items, told, strict=True):
             if not _is_done(item, result):

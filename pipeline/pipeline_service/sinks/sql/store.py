@@ -138,7 +138,7 @@ class SqlStore:
                 continue
             self._effect.committed()
             return True
-        raise SinkUnavailable(f"other processes have changed its rows {_TRIES} times meanwhile")
+        raise SinkUnavailable(f"other processes changed the same rows {_TRIES} times")
 
     def _commit(self, change: Change) -> None:
         with self._database.transaction() as transaction:

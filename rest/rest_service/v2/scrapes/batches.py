@@ -96,11 +96,13 @@ async def batch_of(
     """
     ids = ids_of_batch(id)
     if not ids or not may_come(ids[0]) or _is_foreign(service, client, ids):
-        raise RequestRefused(404, "No such batch found.", code="no_such_scrape")
+        sentence = "No such batch found: its pages are kept for an hour."
+        raise RequestRefused(404, sentence, code="no_such_scrape")
     if EVENTS not in request.headers.get("accept", ""):
         return success(await _states(service, client, id, ids))
     if not _SEEN.fullmatch(last_event_id):
-        raise RequestRefused(422, "Last-Event-ID is not of a batch.", code="invalid")
+        sentence = "Last-Event-ID is not the id of an event of a batch: leave it out for all pages."
+        raise RequestRefused(422, sentence, code="invalid")
     shape = shape_of(formats, main=main, max_chars=max_chars)
     seen = int(last_event_id, 16) & ((1 << len(ids)) - 1)
     return service.streams.events(

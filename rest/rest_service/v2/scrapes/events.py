@@ -22,7 +22,7 @@ from rest_service.v2.scrapes.answer import scraped
 from rest_service.v2.scrapes.scrape_order import PageShape
 
 _LATE_S = 5.0
-"""Seconds after the end of its crawl within which the reply about a page comes."""
+"""Seconds after the end of its crawl within which the reply about a page arrives."""
 _TRIES, _BETWEEN_S = 3, 1.0
 """Attempts to make the formats of a page while this process is busy."""
 

@@ -19,5 +19,7 @@ def shape_of(formats: str, *, main: bool, max_chars: int) -> PageShape:
     """Return how a page is answered; RequestRefused (422) names an unknown format."""
     named = [name.strip() for name in formats.split(",")]
     if unknown := sorted(set(named) - _FORMATS):
-        raise RequestRefused(422, f"There is no format {unknown[0][:20]!r}.", code="invalid")
+        known = ", ".join(sorted(_FORMATS - {"json"}))
+        sentence = f"formats: unknown: {unknown[0][:20]!r}; known: {known}."
+        raise RequestRefused(422, sentence, code="invalid")
     return PageShape.of(named, main=main, max_chars=max_chars)

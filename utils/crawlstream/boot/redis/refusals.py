@@ -1,4 +1,4 @@
-"""Errors of Redis that only a person can fix, as sentences with their remedy."""
+"""Errors of Redis that only an operator can fix, as sentences with their remedy."""
 
 from __future__ import annotations
 

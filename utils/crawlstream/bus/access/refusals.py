@@ -1,4 +1,4 @@
-"""Errors of Kafka that only a person can mend, as sentences with their remedies."""
+"""Errors of Kafka that only an operator can fix, as sentences with their remedies."""
 
 from __future__ import annotations
 
