@@ -202,7 +202,7 @@ GUARD_CONFLICTS = Counter(
 )
 GUARD_NEIGHBOURS = Counter(
     "crawlstream_guard_neighbours",
-    "Number of made-up neighbours that the waste guard has asked sites for: `there` (the site"
+    "Number of made-up neighbours that the waste guard has requested: `there` (the site"
     " answers for URLs that nothing links to), `missing`, or `none` (it refused, was silent, or"
     " redirected to another site).",
     ["answer"],

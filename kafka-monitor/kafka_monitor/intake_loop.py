@@ -75,7 +75,7 @@ class IntakeLoop:
         self._looking: asyncio.Task[Mapping[int, str] | None] | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until told to stop; the batches at hand are finished first."""
+        """Work until a stop is requested; the current batches are finished first."""
         try:
             while not stop.is_set():
                 for batch in await self._poll():

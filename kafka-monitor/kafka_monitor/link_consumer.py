@@ -85,7 +85,7 @@ class LinkConsumer(ABC):
         """Return the known positions, by Kafka partition, of those whose Redis answers."""
 
     async def run(self) -> None:
-        """Work until cancelled, which harms nothing: what is at hand is simply read again."""
+        """Work until cancelled, at any moment: unfinished records are read again."""
         while True:
             try:
                 await self._work()

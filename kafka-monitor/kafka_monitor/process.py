@@ -48,7 +48,7 @@ from kafka_monitor.plugins.zookeeper_handler import ZookeeperHandler
 from kafka_monitor.rejections import RejectionPublisher
 
 DRAIN_S = 10.0
-"""How long the batch at hand may take after a stop; cut off, it is simply read again."""
+"""Time that the current batch may take after a stop; an unfinished batch is read again."""
 
 log = structlog.get_logger()
 

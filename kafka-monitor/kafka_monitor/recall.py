@@ -26,7 +26,7 @@ from kafka_monitor.rejections import RejectionPublisher
 ROOM_EVERY_S = 0.1
 """How often Redis is asked for room while it has none."""
 LINGER_S = 30.0
-"""A consumer is kept for so long when nothing is spilled any more."""
+"""Time for which a consumer is kept when nothing is spilled any more."""
 PASS_EVERY_S = 30.0
 """How often it is measured where the topic ends, so that what is lost there is found out."""
 FORGET_EVERY_S = 3600.0

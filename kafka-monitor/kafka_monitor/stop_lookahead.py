@@ -86,7 +86,7 @@ class StopLookahead:
         self._seen[record.partition] = record.offset + 1
 
     async def _stop_in(self, record: Record) -> Command | None:
-        """The stop that a record is; None if it is none, or has taken effect before."""
+        """Return the stop in a record; None for other records, or if it has taken effect."""
         if self._recovery.is_past(record.partition, record.offset):
             return None
         try:

@@ -114,7 +114,7 @@ FIELD_VALID = Gauge(
 )
 PAGES_HEARD = Counter(
     "crawlstream_visits",
-    "Number of answers about pages of a memory, by what they told: new, changed, unchanged, gone,"
+    "Number of answers about pages of a memory, by their outcome: new, changed, unchanged, gone,"
     " moved or failed.",
     ["pipeline", "outcome"],
 )
@@ -201,7 +201,7 @@ def note_course(
 
 
 def begin_runs(pipeline: str) -> None:
-    """Say that nothing was counted yet: an alarm sees the first of a kind only so."""
+    """Set all counters to 0: otherwise an alarm misses the first of a kind."""
     for counter, outcomes in ((RUNS, ("complete", "incomplete")), (RUNS_JUDGED, ("met", "missed"))):
         for outcome in outcomes:
             counter.labels(pipeline, outcome)

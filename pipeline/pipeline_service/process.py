@@ -68,7 +68,7 @@ from pipeline_service.staging import Staging, opened
 from pipeline_service.traced_flow import Traced, sending
 
 DRAIN_S = 45.0
-"""How long the files at hand may take after a stop; what is cut off is made again."""
+"""Time that open files may take after a stop; those that are not finished are written again."""
 _PATIENCE_S = 5
 """How long of that a service that is away is waited for."""
 LIMITS = ReadLimits(records=200, fetch_bytes=8 * 1024 * 1024, polls=2)

@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 def check_ending(ending: OutboxRecord) -> None:
-    """Say it aloud if an ending does not account for every page that was admitted."""
+    """Log an error if an ending does not account for every page that was admitted."""
     counters = ending.counters
     residual = counters.get("admitted", 0) - sum(counters.get(end, 0) for end in PAGE_ENDS)
     if residual:
@@ -82,7 +82,7 @@ class LedgerAudit:
 
 
 def _tell(balance: Balance) -> None:
-    """Say aloud what a round has found."""
+    """Log the result of a round."""
     for crawl, residual in list(balance.found.items())[:NAMED]:
         log.error(
             "ledger",

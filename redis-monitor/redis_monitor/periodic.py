@@ -32,7 +32,7 @@ class PeriodicTask:
         self._step = step
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until told to stop; the step at hand is finished first."""
+        """Work until a stop is requested; the current step is finished first."""
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while not stop.is_set():
             wait_s = await self._try()

@@ -64,7 +64,7 @@ SHARED = (
 )
 """Settings by which any of several redis-monitors must end crawls, and shelve pages, alike."""
 DRAIN_S = 10.0
-"""How long the steps at hand may take after a stop; what is cut off is taken over by another."""
+"""Time that current steps may take after a stop; another process takes over the unfinished ones."""
 
 FORGET_EVERY_S = 3600.0
 
@@ -300,7 +300,7 @@ def _notifying(resources: Resources, process: Process) -> Sequence[Coroutine[Any
 
 
 async def _until(stop: asyncio.Event, tasks: Sequence[PeriodicTask]) -> None:
-    """Run all tasks; each ends with its step at hand once ``stop`` is set."""
+    """Run all tasks; once ``stop`` is set, each ends after its current step."""
     working = [asyncio.create_task(task.run(stop), name=task.name) for task in tasks]
     await stop.wait()
     await asyncio.wait(working, timeout=DRAIN_S)

@@ -32,7 +32,7 @@ BEGIN, END = "<!-- made from the code -->", "<!-- end -->"
 
 METRICS = {
     "Every process": "crawlstream.boot.metrics",
-    "kafka-monitor and crawler": "crawlstream_traces.metrics",
+    "kafka-monitor, crawler and pipeline": "crawlstream_traces.metrics",
     "crawler": "crawling.metrics",
     "kafka-monitor": "kafka_monitor.metrics",
     "redis-monitor": "redis_monitor.metrics",

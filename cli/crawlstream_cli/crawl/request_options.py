@@ -346,7 +346,7 @@ def _parameters(keep: _Texts, drop: _Texts) -> Mapping[str, list[str]]:
 
 
 def _preference(text: str) -> Mapping[str, Any]:
-    """Return the priority rule of ``--prefer``; ConfigError for text that is none."""
+    """Return the priority rule of ``--prefer``; ConfigError for other text."""
     expression, _, change = text.rpartition("=")
     if expression and change == "drop":
         return {"match": expression, "drop": True}

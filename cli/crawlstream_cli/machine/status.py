@@ -43,7 +43,7 @@ _NOT_RUNNING = 3
 
 _PATIENCE_S = 3.0
 _START_S = 60.0
-"""After so long a process that does not answer is not starting any more."""
+"""Seconds after which a process that does not answer counts as hung, no longer as starting."""
 
 
 @dataclass(frozen=True, slots=True)

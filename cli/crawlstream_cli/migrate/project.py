@@ -43,7 +43,7 @@ class ProjectReport:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """The variables that say what the project's settings said; of several values the first."""
+        """The variables that replace the project's settings; of several values the first."""
         pairs = [finding.setting for finding in self.findings if finding.setting]
         return dict(sorted(dict(reversed(pairs)).items()))
 

@@ -27,7 +27,7 @@ _MOST_BYTES = 256 * 1024
 _PARAMS = re.compile(r'(binding\d+)=(\([^)]*\)(?:;[a-z]+=(?:"[^"]*"|\d+))*)')
 _PROOF = re.compile(r"(binding\d+)=:([A-Za-z0-9+/=]+):")
 _ANSWERS = ("Crawler-Error", "Accept-Signature")
-"""Headers in which a site says what it thinks of a signature."""
+"""Headers in which a site reports its verdict on a signature."""
 _ERROR = ""
 """Stands for the error, instead of a header's name, where no answer came."""
 _NUMBER = re.compile(r";(created|expires)=(\d+)")

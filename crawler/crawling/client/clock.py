@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 LONGEST_PAUSE_S = 300.0
-"""A download waits for others so long at most: half the time that a worker may hold a page."""
+"""Maximum wait of a download for others: half the time that a worker may hold a page."""
 
 
 class Clock:

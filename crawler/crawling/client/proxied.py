@@ -19,7 +19,7 @@ from crawling.lease.leases import Leases
 from crawlstream.boot.addresses import Address, AddressRefused
 
 REACH_S: Final = 3.0
-"""A proxy that takes no connection within this is none."""
+"""Timeout of a connection to a proxy."""
 CONNECT_MS: Final = 15_000
 """From there to the site, TLS with both included."""
 _IDLE_S = 30
@@ -72,7 +72,7 @@ class ProxiedTransfer(Transfer):
         return None
 
     def failure(self, number: int, words: str) -> Exception:
-        """Why nothing came, and who is to blame for that; says nothing of the proxy's address."""
+        """Return why a request failed, and the cause to blame, without the address of the proxy."""
         if self.is_paid:
             failed = super().failure(number, words)
             is_sites = number in HTTP_2

@@ -131,7 +131,7 @@ class LocalBook:
             health.failures = 0
 
     def rest(self, proxy: str, site: str, for_s: float) -> None:
-        """Leave a site alone for so long."""
+        """Use the proxy for no request to a site for this time."""
         if for_s > 0:
             self._note_rest(proxy, site, _Rest(self._clock() + for_s, 0))
             self.notes.rest(ProxyRest(proxy, site, int(for_s * 1000), REFUSED))

@@ -32,7 +32,7 @@ class Patience:
     """Says of a page that no proxy will do for whether it has waited long enough."""
 
     def __init__(self, redis: Redis, keys: FrontierKeys, *, most_s: float) -> None:
-        """``most_s``: pages wait so long at most."""
+        """``most_s``: maximum time that pages wait."""
         self._redis = redis
         self._keys = keys
         self._most_s = most_s

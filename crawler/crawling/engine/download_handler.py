@@ -56,7 +56,7 @@ _LONGEST_HEAD = 256 * 1024
 """Bytes from a request to the first of the response's body, as browsers have it."""
 
 _LONGEST_PAUSE_S = 300.0
-"""A download waits for others so long at most: half the time that a worker may hold a page."""
+"""Maximum wait of a download for others: half the time that a worker may hold a page."""
 
 
 class NotGranted(Exception):

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 STAND_S: Final = 15.0
-"""A way that does not stand within this is none."""
+"""Timeout of a connection to a site."""
 REACH_S: Final = 3.0
-"""A proxy that takes no connection within this is none."""
+"""Timeout of a connection to a proxy."""
 READ = 64 * 1024
 """Bytes that are read ahead of a connection, and no more."""
 
 
 @dataclass(slots=True)
 class Link:
-    """A way to a target that stands."""
+    """An open connection to a target."""
 
     reader: StreamReader
     writer: StreamWriter

@@ -37,9 +37,9 @@ __all__ = ["Gateway", "GatewayPass", "PassRefusal"]
 MOST_VISITORS: Final = 512
 """Connections to the gateway at once; more are closed unheard."""
 LONGEST_GAP_S: Final = 5.0
-"""A process that did not run for so long was frozen, and ends whatever it was sending."""
+"""Time without running after which a process counts as frozen, and ends its transfers."""
 IDLE_S: Final = 300.0
-"""A tunnel that nothing has gone through for so long is closed."""
+"""Time after which an idle tunnel is closed."""
 _TICK_S = 1.0
 
 log = structlog.get_logger()

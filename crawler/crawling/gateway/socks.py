@@ -80,7 +80,7 @@ def _written(host: str, port: int) -> bytes:
 
 
 async def _skip_address(reader: StreamReader, kind: int) -> None:
-    """The address that the proxy connects from says nothing to us."""
+    """The address that the proxy connects from is not used."""
     sizes = {_BY_IPV4: 4, _BY_IPV6: 16}
     if kind == _BY_NAME:
         (size,) = await reader.readexactly(1)

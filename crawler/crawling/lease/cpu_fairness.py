@@ -36,7 +36,7 @@ class Shares:
         self._rests_until: dict[str, float] = {}
 
     def charge(self, domain: str, cpu_s: float) -> None:
-        """A page of a domain took so long."""
+        """Note the time that a page of a domain took."""
         now, charged_at = self._clock(), self._charged_at
         charged_at[domain] = now
         charged_at.move_to_end(domain)

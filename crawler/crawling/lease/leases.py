@@ -35,7 +35,7 @@ from crawlstream.model.url import entry_id, fingerprint
 from crawlstream.model.words.price import price_in
 
 START_BY_S = 0.5
-"""A request that has not left so long after its grant was asked for is given back."""
+"""A lease is given back if its request has not left this long after its grant was requested."""
 LEASES_PER_SLOT = 4
 """Open leases for each download slot: parsing and publishing must not starve the downloads."""
 

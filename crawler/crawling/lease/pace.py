@@ -30,7 +30,7 @@ class Pace:
         self._took_s: deque[float] = deque(maxlen=_LATEST)
 
     def answered(self, took_s: float) -> None:
-        """A call has taken so long."""
+        """Note the time that a call took."""
         self._took_s.append(took_s)
 
     @property

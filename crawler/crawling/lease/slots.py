@@ -95,7 +95,7 @@ class Slots:
             self._began_at.pop(page.token, None)
 
     def waited(self, waited_s: float) -> None:
-        """A page set out after so long: let more wait, or fewer."""
+        """Adapt the number of waiting pages to the time that a page has waited."""
         window = self._window + _WINDOW_GROWTH * (1 - waited_s / _FAIR_WAIT_S)
         self._window = min(max(window, 1.0), float(self._count))
 

@@ -1,8 +1,8 @@
 """Scope: where a crawl may go. Links and redirects are judged here, by the same filters.
 
-A seed is in no need of it: a person asked for it, and so are the redirects that it leads through.
-Where these end, the seed is from now on: that host takes the place of the seed's own in
-``allowed_domains``, for all pages below (``Entry.moved_to``).
+Filters apply neither to a seed, which a client has requested, nor to its redirects. The host at the
+end of these redirects takes the place of the seed's host in ``allowed_domains``, for all pages
+below (``Entry.moved_to``).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LinkRules:
         self._allow = Patterns(allow or ())
         self._deny = Patterns(deny or ())
         self.has_expressions = bool(self._allow or self._deny)
-        """True if :meth:`refusals` has anything to say."""
+        """True if :meth:`refusals` can refuse a link."""
         self._patience = PatternBudget()
         self._domains = HostSet(domains or ())
         self.further = HostSet(())
@@ -58,7 +58,7 @@ class LinkRules:
         """Rules that rank links or leave them out; None: the crawl has none."""
 
     def refusals(self, urls: Sequence[str]) -> Sequence[str | None]:
-        """For each URL of a page why the expressions leave it out; None where they do not."""
+        """Return for each URL of a page why the expressions leave it out; None if they do not."""
         verdicts: list[str | None] = []
         clock: AbstractContextManager[None] = nullcontext()
         if self._allow.backtrack_on(urls) or self._deny.backtrack_on(urls):
@@ -77,7 +77,7 @@ class LinkRules:
         return not (self._deny and self._deny.found_in(url))
 
     def refuses(self, url: str) -> str | None:
-        """Why the other filters leave an address without fragment out; None if they do not."""
+        """Return why other filters leave out an address without fragment; None if they do not."""
         if not self.covers(url):
             return "domain"
         return "extension" if self._extensions.are_of(url) else None
@@ -113,7 +113,7 @@ class LinkRules:
         return rule is not None and rule.drop
 
     def verdicts(self, links: Sequence[tuple[str, str]], depth: int) -> Iterator[str | None]:
-        """For each address, with its text, why any filter leaves it out; None where none does.
+        """Return for each address, with its text, why a filter leaves it out; None if none does.
 
         ``depth`` is that of the pages that they lead to.
         """
@@ -161,9 +161,9 @@ def _with_host(rules: LinkRules, host: str) -> LinkRules:
 
 
 def moved_to(lease: Lease, target: str) -> str | None:
-    """Return the host that takes the seed's place where a page redirects to a target.
+    """Return the host that takes the seed's place if a page redirects to a target.
 
-    None where the seed is in its scope still, was outside of it, or may not leave it.
+    None if the target is in the scope, if the seed was outside of it, or must not leave it.
     """
     entry, profile = lease.entry, lease.profile
     if entry.origin is None:

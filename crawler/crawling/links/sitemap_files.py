@@ -30,13 +30,13 @@ from crawlstream.model.web.address import resolved
 from crawlstream_extract.sitemaps import LLMS_TXT, SitemapEntry, SitemapListing, listing_of
 
 MOST_NAMED = 100
-"""Sitemaps of one robots.txt."""
+"""Maximum number of sitemaps of one robots.txt."""
 _MOST_LEVELS = 3
-"""Sitemaps in one another."""
+"""Maximum number of levels of sitemaps that list sitemaps."""
 _MOST_FEEDS = 5
-"""Feeds of one page."""
+"""Maximum number of feeds of one page."""
 _SHARES = 20
-"""Sitemaps of one robots.txt that may lead to as many files as a single one may."""
+"""All sitemaps of one robots.txt may lead to this many times as many files as one of them."""
 _USUAL = "/sitemap.xml"
 _PLACE = READS_SITEMAP
 """Key in the meta of an entry: its level, and the number of files that it may lead to."""
@@ -55,7 +55,7 @@ class SitemapPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SitemapFiles:
-    """Sitemaps that a page leads to, and how many it does not, by reason."""
+    """Sitemaps that a page leads to, and the number of those that were left out, by reason."""
 
     entries: Sequence[Entry] = ()
     refused: Counter[str] = field(default_factory=Counter)
@@ -180,12 +180,12 @@ def allowed(
 
 
 def _is_llms_txt(entry: Entry) -> bool:
-    """Return whether a file is an llms.txt, which most sites do not have, or what it moved to."""
+    """Return whether a file is an llms.txt, which most sites lack, or the target of one."""
     return (*entry.redirect_urls, entry.url)[0].endswith(LLMS_TXT)
 
 
 def _place_of(entry: Entry) -> SitemapPlace:
-    """Return the place of a file; one that was made elsewhere leads to no other."""
+    """Return the place of a file; a file without one leads to no other."""
     found = entry.meta.get(_PLACE)
     if isinstance(found, list) and len(found) == 2 and all(type(each) is int for each in found):
         return SitemapPlace(*found)

@@ -18,7 +18,7 @@ _LONGEST_POLICY = 1000
 
 
 def usual(page: str, url: str) -> str:
-    """``strict-origin-when-cross-origin``: what holds where a page says nothing."""
+    """``strict-origin-when-cross-origin``: the policy of pages that name none."""
     if _share_origin(page, url):
         return _whole(page, url)
     return _unless_worse(_origin, page, url)

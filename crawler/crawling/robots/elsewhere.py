@@ -44,11 +44,11 @@ from crawlstream.retry import Backoff, until_available
 from crawlstream_frontier.worker.session import Reservation
 
 _TAKES_S: Final = 5.0
-"""The other site rests for so long: a slower answer is none."""
+"""Time for which the other site gets no other request, and timeout of this one."""
 _WITHIN_S: Final = 15.0
-"""A claim of a file outlives waiting for its site and the fetch."""
+"""Time for which a file is claimed: longer than waiting for its site and fetching it."""
 _REPORTS_S: Final = 4.0
-"""Two reports may wait for Redis so long each, before the claim of the file ends."""
+"""Time for which each of two reports may wait for Redis, before the claim of the file ends."""
 _PAUSE: Final = RobotsNote(b"fetching", 2.0)
 """Note for pages that wait for a file, and seconds until they look again."""
 _UNGRANTED: Final = RobotsNote(b"fetching", 10.0)
@@ -89,7 +89,7 @@ class Elsewhere:
         fetch: Callable[[Request], Awaitable[Response]],
         agent: str,
     ) -> None:
-        """``agent`` is what requests call themselves where a crawl says nothing else."""
+        """``agent`` is the user agent of requests if a crawl names no other."""
         self.book = self._book = clients.robots
         self._agent = agent
         self._leases = leases

@@ -133,7 +133,7 @@ class LineReader:
 
 
 def agent_for(header: str) -> str:
-    """Return the name that a client with this User-Agent goes by in what was read here.
+    """Return the name of a client with this User-Agent, as Protego compares it.
 
     That is its product token, marked at its end.
     """

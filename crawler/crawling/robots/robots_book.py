@@ -34,7 +34,7 @@ MAX_BYTES = 500 * 1024
 _KEPT_S = 24 * 3600
 """RFC 9309: no copy should be used for longer."""
 _FETCHING_S = 30
-"""After so long a fetch is taken for lost with its worker."""
+"""Time after which a fetch counts as lost, with its worker."""
 _MOVED_S = 600
 MAX_HOPS = 5
 _FIRST_LATER_S = 5

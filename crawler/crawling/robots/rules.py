@@ -65,7 +65,7 @@ class RobotsRules:
         return int(min(max(delay_ms, self.words_for(agent).pause_ms), LONGEST_PAUSE_MS))
 
     def says_of(self, url: str, agent: str) -> SiteSays | None:
-        """Return what it says of uses of a page, to a client with this User-Agent."""
+        """Return its statements about uses of a page, for a client with this User-Agent."""
         statements = self.words.statements(agent_for(agent), url)
         if not statements:
             return None

@@ -19,8 +19,8 @@ from crawling.robots.words import time_at
 from crawlstream.model.crawl import Entry, Profile
 
 _EARLIER_S = 1.0
-"""Requests stop so much before the hours of a site end: what is known of Redis' date is as old as
-its last answer was late."""
+"""Requests stop this long before the hours of a site end: the known date of Redis may be late by
+the time that its last answer took."""
 
 
 class Permission(Enum):
@@ -29,7 +29,7 @@ class Permission(Enum):
     ALLOWED = auto()
     FORBIDDEN = auto()
     UNKNOWN = auto()
-    """Or it takes too long to say."""
+    """The rules are not known, or judging takes too long."""
 
 
 class Found(NamedTuple):
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 
     is_allowed: bool
     clean: str
-    """URL of the page as far as it matters."""
+    """URL of the page without irrelevant parameters."""
     says: SiteSays | None
     """Statements about uses of it."""
 
@@ -64,7 +64,7 @@ class Verdicts:
         self._redirects = outcomes.redirects
 
     def agent_of(self, page: Page) -> str:
-        """Return what the requests of a page call themselves."""
+        """Return the user agent of the requests of a page."""
         return agent_of(page.lease, self._agent)
 
     def must_obey(self, profile: Profile) -> bool:

@@ -1,8 +1,7 @@
-"""Other words of a robots.txt than rules: rates, hours, preferences, needless parameters.
+"""Lines of a robots.txt besides rules: rates, hours, preferences, irrelevant parameters.
 
-``Request-rate`` and ``Visit-time`` belong to groups of agents as rules do, but end none. For
-``Clean-param`` it does not matter where it stands: what changes no page changes none for anybody.
-A line that cannot be read says nothing.
+``Request-rate`` and ``Visit-time`` belong to groups of agents, like rules, but do not end a group.
+``Clean-param`` applies to all agents, wherever it stands. Lines that cannot be read are ignored.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from crawling.robots.preferences import Preference, about, preferences_in
 
 ANY_AGENT = "*"
 LONGEST_PAUSE_MS = 300_000
-"""A site that asks for longer pauses gets this; so few pages would be no crawl."""
+"""Maximum pause, also for a site that asks for more: with fewer pages a crawl would not end."""
 _DAY_S = 86_400
 _MOST_PREFERENCES = 1000
-"""Lines of one file about uses of pages."""
+"""Maximum number of lines of one file about uses of pages."""
 _LONGEST_CLEAN_PARAM = 500
-"""Characters; as those say who have invented it."""
+"""Maximum characters of a line, as its specification says."""
 
 _RATE = re.compile(r"(\d{1,9})\s*/\s*(\d{1,9})\s*([smhd]?)(?![^\s])", re.IGNORECASE)
 _UNIT_MS = {"": 1000, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

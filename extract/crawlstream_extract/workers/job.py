@@ -38,7 +38,7 @@ class Job(Generic[Outcome]):
     argument: Any
     """Argument of that callable; plain values of msgpack."""
     decode: Callable[[bytes], Outcome]
-    """Reads an answer; KeyError, TypeError or ValueError for one that is none."""
+    """Reads an answer; KeyError, TypeError or ValueError for other bytes."""
     lost: Callable[[str, str], Outcome]
     """Makes the outcome of a value that workers were lost with: the cause, and a sentence."""
 

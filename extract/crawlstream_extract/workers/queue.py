@@ -47,7 +47,7 @@ class WorkerQueue(Generic[Outcome]):
         await self._start()
 
     async def close(self) -> None:
-        """End them, and what they have at hand."""
+        """End the workers, and their current jobs."""
         await end(self._tasks)
         await asyncio.gather(*(worker.close() for worker in self._workers))
         self._workers.clear()

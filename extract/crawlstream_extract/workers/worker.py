@@ -119,7 +119,7 @@ class JobWorker(Generic[Outcome]):
         return frames.unpack(await self._reader.readexactly(size))
 
     async def _lost(self, kind: str, sentence: str) -> WorkerLost:
-        """Kill what is left of it, and say what has become of it."""
+        """Kill the process if it still runs, and return how it ended."""
         assert self._process is not None
         if kind == "timeout":
             self._kill()

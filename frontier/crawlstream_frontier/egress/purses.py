@@ -54,7 +54,7 @@ class Purses:
         return str(answer[0].decode())
 
     async def reserve(self, buyer: Buyer, sending: str) -> tuple[str, Price | None]:
-        """Reserve the known price of an origin for one sending of a request; or say why not."""
+        """Reserve the known price of an origin for one sending of a request; or return why not."""
         answer = await self._call("reserve", buyer.purse, *buyer.fields(), sending)
         why = answer[0].decode()
         return why, Price(answer[1].decode(), answer[2]) if why == OK else None

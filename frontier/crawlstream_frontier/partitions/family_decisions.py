@@ -17,7 +17,7 @@ WHY_NOT = {
 
 
 async def decide(frontiers: Frontiers, host: str, word: str, *, family: str, author: str) -> str:
-    """Store what a person says of a family of the site of a host; return ``OK``, or why not.
+    """Store a manual verdict on a family of the site of a host; return ``OK``, or why not.
 
     ``word`` is a ``PersonWord`` or ``FORGET``; ``family`` its name as it is shown.
     RedisUnavailable.
@@ -31,7 +31,7 @@ async def decide(frontiers: Frontiers, host: str, word: str, *, family: str, aut
 
 
 async def guard_report(frontiers: Frontiers, host: str) -> SketchReport:
-    """Return what was learned of the site of a host, and what persons decided."""
+    """Return what was learned of the site of a host, and its manual verdicts."""
     site = await frontiers.site_of(host)
     (raw,) = await frontiers.of_host(host).sketches.read([site])
     return report_of(site, unpack(raw), await frontiers.root.person_verdicts.all())

@@ -37,11 +37,11 @@ class SketchStore:
             return cast("list[bytes | None]", await self._scripts.redis.mget(keys))
 
     async def claim(self, domain: str, family: int, for_ms: int) -> bool:
-        """Say that this process asks a site for a neighbour; False: another one does."""
+        """Claim the request for a neighbour at a site; False: another process has claimed it."""
         return await self._claim(domain, family, b"", for_ms)
 
     async def hold_claim(self, domain: str, family: int, for_ms: int) -> None:
-        """Have no process ask a site for a neighbour for some longer time; this one has claimed."""
+        """Prolong the claim of this process: no process requests a neighbour for some time."""
         await self._claim(domain, family, b"fetching", for_ms)
 
     async def _claim(self, domain: str, family: int, seen: bytes, for_ms: int) -> bool:

@@ -45,7 +45,7 @@ class Coordinators:
     def __init__(
         self, frontiers: Frontiers, sink: Sink, kafka: Kafka, topics: Topics, *, dedupe_ms: int
     ) -> None:
-        """``dedupe_ms``: so long after its last run a crawl remembers its pages."""
+        """``dedupe_ms``: time for which the duplicate filter is kept after the last run."""
         self._frontiers = frontiers
         self._dedupe_ms = dedupe_ms
         self._sink = sink

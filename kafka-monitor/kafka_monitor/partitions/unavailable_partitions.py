@@ -14,7 +14,7 @@ from crawlstream.tasks import end
 from kafka_monitor.partitions.cursors import Cursors, LeftBehind
 
 LEAVE_AFTER_S = 3.0
-"""So long a partition that does not answer is waited for before the others go on without it."""
+"""Time to wait for a partition that does not answer before the others go on without it."""
 
 T = TypeVar("T")
 

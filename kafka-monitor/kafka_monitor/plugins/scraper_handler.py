@@ -140,7 +140,7 @@ class ScraperHandler(BuiltInHandler, kind=SCRAPER):
         return RequestedSeed(*look_up_seed(fields["url"]), pattern, request.occasion, conditions)
 
     async def admit(self, request: RequestedSeed) -> None:
-        """InvalidRequest if its pool of proxies is none that its application may name."""
+        """InvalidRequest if its application may not name its pool of proxies."""
         like = request.pattern.request
         if like.proxy is not None and (
             refusal := await self._pools.refusal(like.proxy, like.appid)

@@ -144,7 +144,7 @@ def _parsed(items: object) -> object:
 
 
 def _since(text: str) -> float:
-    """Epoch seconds of a time, or of so long ago; ConfigError."""
+    """Return a time, or a duration before now, in epoch seconds; ConfigError."""
     with contextlib.suppress(ValueError, OverflowError):
         at = datetime.fromisoformat(text)
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

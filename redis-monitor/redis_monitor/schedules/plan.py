@@ -16,7 +16,7 @@ OLDEST_S = 7 * 86_400 - 3_600
 """Seeds of an older firing would all be refused (``occasion``), an hour left for feeding them."""
 
 GRACE_S = 30
-"""A firing is never skipped for being late by less: so long another monitor may take to go on."""
+"""A firing is only skipped if it is later: another monitor may take this long to continue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,7 @@ class ScrapeArguments(ToolArguments):
     main: MainContent = True
     render: Annotated[bool, Field(description="In a browser, for pages that need scripts.")] = False
     max_age: Annotated[
-        int, Field(ge=0, le=2_592_000, description="A page this many seconds old will do.")
+        int, Field(ge=0, le=2_592_000, description="Accept a page at most this many seconds old.")
     ] = 0
     max_chars: MaxChars = 20_000
     wait: WaitSeconds = 30

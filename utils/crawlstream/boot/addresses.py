@@ -1,4 +1,4 @@
-"""Which addresses and ports of strangers may be connected to; knows nothing of how that is done.
+"""Judges addresses and ports that others name; does not connect.
 
 The tables list what IANA calls special, and what clouds keep for themselves, not what
 ``ipaddress`` calls private: that one lets through multicast, metadata behind carrier-grade NAT or

@@ -15,7 +15,7 @@ from crawlstream.retry import Backoff, until_available
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 STUCK_S = 60.0
-"""Without a beat for so long the work is taken for dead: all that it does is bounded."""
+"""Time without a beat after which the work counts as dead: each of its steps is bounded."""
 
 _WORTH_WAITING = (Unavailable, FrontierFull, RedisConnectionError, RedisTimeoutError)
 

@@ -7,7 +7,7 @@ import signal
 
 
 class Stop(asyncio.Event):
-    """Set by SIGTERM or SIGINT: finish the work at hand, give back the rest, exit 0.
+    """Set by SIGTERM or SIGINT: finish the current work, release the rest, exit 0.
 
     Make it on the main thread, inside the running loop.
     """

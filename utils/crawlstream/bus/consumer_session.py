@@ -40,13 +40,13 @@ SESSION_TIMEOUT_MS = 6_000
 """How long the partitions of a killed process lie idle; the least that brokers accept."""
 
 MAX_POLL_INTERVAL_MS = 30_000
-"""A thread that hangs for so long loses its partitions; a rebalance waits no longer for it."""
+"""Time after which a thread that hangs loses its partitions; a rebalance does not wait longer."""
 
 METADATA_AGE_MS = 10_000
 """Time within which a recreated topic is noticed."""
 
 DEAF_AFTER_S = 10.0
-"""Metadata that has been due for so long will not come any more."""
+"""Time after which overdue metadata will not arrive any more."""
 
 _BOUNDS_TIMEOUT_MS = 2_000
 _CLOSE_TIMEOUT_MS = 1_000

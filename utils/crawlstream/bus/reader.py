@@ -22,9 +22,9 @@ POLL_MS = 100
 COMMIT_EVERY_S = 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 HEALTHY_AFTER_S = 30.0
-"""A session that lived so long has earned a quick return."""
+"""Minimum age of a session after which the next pause is the shortest one again."""
 REFUSED_FOR_S = 15.0
-"""A refusal is reported for so long; a refusal that persists is met again earlier."""
+"""Time for which a refusal is reported; one that persists occurs again earlier."""
 SILENT_AFTER_S = 10.0
 """Time without a connection after which Kafka counts as unavailable; reconnecting takes less."""
 

@@ -35,7 +35,7 @@ from pipeline_service.spec.visit_requests import Visit, VisitCrawl
 MOST_AT_ONCE = 500
 """Pages of a claim."""
 TURN_S = 30.0
-"""For so long a claim is its maker's to feed; then anybody's."""
+"""Time for which only the process that made a claim may feed it; then any process may."""
 BASE_EVERY_S = 3_600.0
 _MOST_DOUBLINGS = 6
 _AHEAD_S = 6 * DAY_S

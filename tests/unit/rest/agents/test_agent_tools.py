@@ -239,7 +239,7 @@ async def test_a_service_that_is_not_there_is_named(
         ("crawl", {"url": "http://a.example/", "max_pages": 1_001}, r"`max_pages`: .* 1000"),
         ("crawl", {"url": "http://a.example/", "max_pages": 1, "maxdepth": 4}, r"`maxdepth`"),
         ("crawl", {"url": "ftp://a.example/", "max_pages": 1}, r"`url`: .*Nothing was done"),
-        ("scrape_all", {}, r"no such tool\. There are: scrape, "),
+        ("scrape_all", {}, r"no tool `scrape_all`\. The tools are: scrape, "),
         ("map", {"url": "http://a.example/", "limit": 501}, r"`limit`: .* 500"),
         ("search_results", {"crawlid": "a", "words": "  "}, r"`words`: "),
         ("throttle_show", {"domain": "a.example/../state"}, r"`domain`: "),
