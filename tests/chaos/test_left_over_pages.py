@@ -69,7 +69,7 @@ LEFT_OVER = again(3, 11_000)
 
 
 def test_the_next_run_counts_a_page_unless_its_redis_was_lost_after_it() -> None:
-    """Both accounts are good: the one with the page, and the one whose Redis was created again."""
+    """Accepts the account with the page, and that of a Redis that was created again."""
     assert laws(two_runs()) == []
     assert laws(two_runs(LEFT_OVER, done=7, admitted=9)) == []
     assert laws(two_runs(LEFT_OVER)) == []

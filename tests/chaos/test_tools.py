@@ -123,7 +123,7 @@ async def test_a_mute_proxy_loses_the_reply_after_the_effect(
 
 
 async def test_through_a_half_open_proxy_nothing_passes(proxy: FaultyProxy, echo: Echo) -> None:
-    """Neither what was connected nor what connects meanwhile gets anywhere; then both are cut."""
+    """Lets no connection through a half-open proxy, neither old nor new, and cuts both later."""
     client = await connected(proxy)
     assert await client.says(b"one") == b"one"
     async with proxy.half_open():
@@ -189,7 +189,7 @@ def test_what_grows_from_round_to_round_is_told() -> None:
 
 @pytest.mark.parametrize("at", range(5))
 def test_a_fault_counts_that_strikes_while_pages_are_anywhere(at: int) -> None:
-    """In a Redis without room most of them wait in Kafka; done, they are nowhere."""
+    """Counts a strike while pages wait anywhere, also in Kafka, and not once all are done."""
     queued, delayed, held, spilled = (int(place == at) for place in range(4))
     state = FrontierState(
         life=1, clock_ms=1, rules_known=True, crawls=1, queued=queued, delayed=delayed, held=held,
@@ -241,7 +241,7 @@ def test_scenarios_and_faults_of_partitions_want_some() -> None:
 
 
 def test_crawlers_with_a_browser_run_where_they_are_struck() -> None:
-    """By the name of the scenario or of one of its faults, and not unless requested."""
+    """Starts crawlers with a browser for scenarios and faults that need one, and on request."""
 
     def has_renderers(faults: str) -> bool:
         return Options(

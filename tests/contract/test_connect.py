@@ -69,7 +69,7 @@ async def test_results_become_rows(
     tmp_path: Path,
     wait_until: WaitUntil,
 ) -> None:
-    """As they are on the topic, once each, though some come twice."""
+    """Writes each result as one row, unchanged, though some results come twice."""
     hosts, topic = f"127.0.0.1:{kafka_server.port}", f"{fresh_name}.crawled_firehose"
     fill(hosts, topic)
     url = postgres_server.make_database(fresh_name)

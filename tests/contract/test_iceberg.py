@@ -170,7 +170,7 @@ class TestIceberg(LakeContract):
 def test_a_replayed_page_with_all_its_columns_is_there_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However often it is replayed; a dataset of Arrow has lists and maps of it."""
+    """Adds a replayed page once, however often it is replayed, with its lists and maps."""
     monkeypatch.setenv("CATALOG", str(tmp_path / "catalog.db"))
     described = f'kind = "iceberg", catalog = "test", table = "{TABLE}", url = "{tmp_path}/table"'
     pipeline = writer.pipeline(described)

@@ -116,7 +116,7 @@ class TestDelta(OfDelta):
         ],
     )
     def test_a_table_whose_log_needs_more_is_refused(self, name: str, value: str, why: str) -> None:
-        """Before anything is written to it."""
+        """Refuses a table whose log needs other features, before anything is written to it."""
         made = self.make()
         configuration = {name: value}
         DeltaTable.create(
@@ -178,7 +178,7 @@ def test_a_store_without_conditional_writes_is_refused(monkeypatch: pytest.Monke
 
 
 def test_a_replayed_page_is_added_once(tmp_path: Path) -> None:
-    """However often it is replayed; its body is in the body store, where the pipeline says so."""
+    """Adds a replayed page once, however often it is replayed, with its body in the body store."""
     described = f'kind = "delta", url = "{tmp_path}/table", body = "ref"'
     pipeline, bodies = writer.pipeline(described), BodyStore.at(str(tmp_path / "bodies"))
     (page,) = judge(pipeline, writer.batch_of([record(1, body=b"whole")]))

@@ -55,7 +55,7 @@ async def put(
 
 
 def test_a_writer_that_is_killed_is_followed_by_another(target: Target) -> None:
-    """At each step of what it writes, and at each of something later."""
+    """Continues after a writer that was killed at any step, and writes each page once."""
     for at in (*(f"{step}:kill:{nth}" for nth in (1, 2) for step in target.steps), ""):
         with target.start(at) as process:
             assert process.wait() == (-signal.SIGKILL if at else 0), at
@@ -110,7 +110,7 @@ async def test_a_first_batch_that_came_to_nothing_is_written_again(target: Targe
 async def test_a_store_that_is_emptied_has_all_from_the_beginning(
     kind: str, make_target: MakeTarget
 ) -> None:
-    """Though its writer knows of nothing until the next batch."""
+    """Fills an emptied store from the beginning, as soon as the writer notices."""
     target = make_target(kind)
     asked = writer.pipeline(target.sink)
     async with writer.sink_of(asked, target.spool) as sink:
@@ -146,7 +146,7 @@ async def test_a_partition_that_comes_back_is_read_on(target: Target) -> None:
 
 
 async def test_a_page_that_is_not_wanted_is_counted_once(target: Target) -> None:
-    """As the first time, though nothing of it is stored: a page that comes again is a repeat."""
+    """Counts an unwanted page once: when it comes again it is a repeat, though not stored."""
     unwanted = record(1, status_code=404)
     await carry(target, [unwanted, record(2), unwanted])
     await carry(target, [unwanted, record(2), record(1)], start=3)
@@ -180,7 +180,7 @@ async def test_what_kafka_has_deleted_is_counted(target: Target) -> None:
 
 
 async def test_where_a_pipeline_begins_is_remembered(target: Target) -> None:
-    """Though it has written nothing before it died."""
+    """Remembers where a pipeline begins, though it has died before it wrote anything."""
     for start in (7, 9):
         asked = writer.pipeline(target.sink)
         async with writer.sink_of(asked, target.spool, start) as sink:
@@ -200,7 +200,7 @@ async def test_a_batch_of_elsewhere_is_not_written(target: Target) -> None:
 
 @pytest.mark.parametrize("kind", ["file/jsonl", "objects/parquet"])
 async def test_a_quiet_segment_is_closed_by_its_age(kind: str, make_target: MakeTarget) -> None:
-    """Nothing else has to come for that."""
+    """Closes a segment by its age, though no other page comes."""
     target = make_target(kind)
     asked = writer.pipeline(target.sink.replace("3600", "1"))
     async with writer.sink_of(asked, target.spool) as sink:

@@ -136,7 +136,7 @@ class _Slow(KeyedSink):
 
 
 def test_the_documented_sink_passes_its_tests(tmp_path: Path, redis_server: RunningServer) -> None:
-    """As a reader of ``docs/sinks.md`` runs them."""
+    """Runs the documented sink and its tests as a reader of ``docs/sinks.md`` does."""
     install_example_sink(tmp_path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_redisink.py"]
     url = f"redis://127.0.0.1:{redis_server.port}/1"

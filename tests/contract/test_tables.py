@@ -81,7 +81,7 @@ async def test_nul_is_left_out_and_told(kind: str, make_target: MakeTarget) -> N
 async def test_a_row_that_is_refused_is_named_and_the_rest_is_written(
     kind: str, make_target: MakeTarget
 ) -> None:
-    """By a rule of the table that the operator has made; nothing else of the batch is lost."""
+    """Names a row that a rule of the table refuses, and writes the rest of the batch."""
     target = make_target(kind)
     await carry(target, record(0))
     rule = "before insert on pages"
@@ -133,7 +133,7 @@ async def test_a_repeat_may_replace_the_row(kind: str, make_target: MakeTarget) 
 async def test_bodies_may_be_kept_outside(
     kind: str, make_target: MakeTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the body store, by their hash; the row has the URL."""
+    """Keeps bodies in the body store, by their hash; the row has the URL."""
     target = make_target(kind, ', body = "ref"')
     with pytest.raises(ConfigError, match="set CRAWLSTREAM_BODY_STORE"):
         await carry(target, record(1))
@@ -173,7 +173,7 @@ def migrating(target: Target) -> Target:
 async def test_a_table_that_does_not_fit_is_refused(
     table: str, sentence: str, make_target: MakeTarget
 ) -> None:
-    """Before a record is read."""
+    """Refuses a table that does not fit, before a record is read."""
     target = migrating(make_target("postgresql"))
     select(target.url, f"create table pages ({table})")
     with pytest.raises(ConfigError, match=sentence):
@@ -205,7 +205,7 @@ async def test_a_pipeline_waits_for_its_database(
     wait_until: WaitUntil,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In place, and says for what; dead or frozen, when it is back each page is there once."""
+    """Waits for a dead or frozen database and reports it; later, each page is there once."""
     monkeypatch.setattr(store_calls, "CALL_S", 1.0)
     target = make_target("postgresql")
     await carry(target, record(0))
@@ -229,7 +229,7 @@ async def test_a_pipeline_waits_for_its_database(
 async def test_who_leaves_does_not_wait_for_a_frozen_database(
     make_target: MakeTarget, postgres_server: RunningPostgres
 ) -> None:
-    """Neither a write that is cut off, nor who looks, keeps its process from its end."""
+    """Ends a process that waits for a frozen database, in a write or a query."""
     target = make_target("postgresql")
     await carry(target, record(0))
     asked, batch = writer.pipeline(target.sink), writer.batch_of([record(1)], 1)

@@ -157,7 +157,7 @@ async def test_repeats_are_known_as_far_as_they_are_remembered(most: int, target
 async def test_a_pipeline_waits_for_its_topic(
     target: Target, kafka_server: RunningServer, wait_until: WaitUntil
 ) -> None:
-    """In place, and says for what; when Kafka is back each page is there once."""
+    """Waits for an unavailable topic and reports it; later, each page is there once."""
     asked, live = writer.pipeline(target.sink), Liveness("write")
     async with writer.sink_of(asked, target.spool) as sink:
         await sink.position(writer.TOPIC, 0)

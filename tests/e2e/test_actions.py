@@ -76,7 +76,7 @@ async def test_info_and_stop_of_a_crawl_under_way(
 async def test_a_person_pauses_moves_and_resumes_a_crawl(
     serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
 ) -> None:
-    """Nothing is fetched while it is paused, whatever it finds; then it ends complete."""
+    """Fetches no page of a paused crawl; after its resume, the crawl ends complete."""
     async with serve(hosts=1, pages=20) as served:
         host = served.web.hosts[0]
         await cluster.throttle("set", host, "--hits", "4", "--window", "20", "--burst")

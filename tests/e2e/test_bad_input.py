@@ -68,7 +68,7 @@ async def test_a_client_that_can_be_named_is_told(witness: Witness) -> None:
 async def test_a_flood_of_bad_records_holds_back_no_good_one(
     serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
 ) -> None:
-    """Among a thousand bad records a good one is served, by the same kafka-monitor as before."""
+    """Serves a good record among a thousand bad ones, by the same kafka-monitor as before."""
     before = await cluster.pids("kafka-monitor")
     known = len(witness.records("rejected"))
     async with serve(hosts=1, pages=1) as served:

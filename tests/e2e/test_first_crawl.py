@@ -80,7 +80,7 @@ async def test_a_crawl_whose_crawlers_went_away_says_so(serve: Serve, cluster: C
 
 
 async def test_a_term_stops_the_crawl(serve: Serve, cluster: Cluster, witness: Witness) -> None:
-    """As CI and containers end a command: what it had begun ends too, and it says 143."""
+    """Stops the crawl on SIGTERM, and exits with 143."""
     async with serve(hosts=1, pages=30, slow_pages=0) as served, asyncio.timeout(60):
         await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "2")
         async with cluster.begun("crawl", served.web.seed_url, "-d", "2") as command:
@@ -174,7 +174,7 @@ async def test_a_crawl_can_be_left_and_followed_again(
 
 
 async def test_an_archive_has_the_images_of_its_pages(cluster: Cluster, tmp_path: Path) -> None:
-    """And redirects to pages. ``--no-requisites`` leaves images and styles out."""
+    """Archives images and redirects of pages; ``--no-requisites`` leaves images and styles out."""
     markup = b"<link rel=stylesheet href=s.css><img srcset='//127.77.0.2:%d/1.png 2x'>"
     pages = {
         "/s.css": Answer(b"a{background:url(2.png)}", headers={"Content-Type": "text/css"}),
@@ -199,7 +199,7 @@ async def test_an_archive_has_the_images_of_its_pages(cluster: Cluster, tmp_path
 
 
 async def test_nobody_can_follow_what_is_not_known(cluster: Cluster) -> None:
-    """Nor can a seed be left that is refused."""
+    """Refuses to follow an unknown crawl, or to detach a rejected seed."""
     done = await cluster.run("crawl", "--attach", "never-was")
     assert done.status == 1
     assert done.err.startswith("crawlstream: no crawl never-was is known")

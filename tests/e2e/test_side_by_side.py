@@ -13,7 +13,7 @@ from e2e.sites import Serve
 async def test_two_clusters_crawl_side_by_side(
     serve: Serve, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Both run the same crawl at once: each delivers every page, and stops without the other."""
+    """Runs the same crawl on two clusters: each delivers every page and stops alone."""
     other = await asyncio.to_thread(start_cluster, tmp_path / "other", tied=False)
     try:
         async with serve(hosts=3, pages=40) as served:

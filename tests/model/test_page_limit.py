@@ -63,7 +63,7 @@ PLANTED = {
 
 @pytest.mark.parametrize(("case", "states"), SMALL)
 def test_a_limit_is_reached_and_never_exceeded(case: Case, states: int) -> None:
-    """In every state that partitions, home and late messages can be in."""
+    """Never exceeds a limit, and reaches it, in every state of partitions and messages."""
     assert explore(case.system(), most=states) == Found(states, None)
 
 

@@ -51,7 +51,7 @@ def test_a_run_may_expire_at_any_moment(known: Explored) -> None:
 
 @pytest.mark.parametrize("known", LEAVING_OUT.values(), ids=LEAVING_OUT)
 def test_what_kafka_has_may_be_left_out(known: Explored) -> None:
-    """From any sender, for the same partition or another; a process that leaves it out needs it."""
+    """Leaves out what Kafka has from any sender, for any partition, and needs it."""
     assert explore(Crawl(known.cluster), most=known.states) == Found(known.states, None)
 
 
@@ -96,7 +96,7 @@ def test_every_planted_bug_has_its_test() -> None:
 
 
 def test_random_walks_keep_the_laws() -> None:
-    """Nor is anything lost in larger clusters, with more faults."""
+    """Loses nothing in random walks through larger clusters with more faults."""
     for seed in range(FIRST_WALK, FIRST_WALK + WALKS):
         found = walk(Random(seed))
         again = f"PARTITION_FIRST_WALK={seed} PARTITION_WALKS=1"

@@ -28,7 +28,7 @@ def reply(uuid: str, **fields: Any) -> TopicRecord:
 
 
 def test_a_reply_for_each_client_breaks_no_law() -> None:
-    """Also if it comes twice, or without an offset, or where a reason came before the page."""
+    """Accepts a reply for each client, also twice, without an offset, or after a reason."""
     failed = reply("u2", **FAILED)
     twice = [reply("u1", **RIGHT), reply("u1", **RIGHT)]
     unknown = reply("u1", **{**RIGHT, "offset": None})

@@ -45,7 +45,7 @@ def test_an_ending_may_be_told_again_where_its_telling_was_struck(target: str) -
 
 
 def test_what_is_recovered_may_repeat_all() -> None:
-    """After Redis was lost whatever was unfinished comes again, and says so."""
+    """After Redis was lost, unfinished pages may come again, if they say `recovered`."""
     lost = replace(STRIKE, began_again=True, in_flight=0)
     again = [result(n, 3_500 + n, offset=10 + n, recovered=True) for n in range(3)]
     assert audit(replace(more(*again)(GOOD), strikes=[lost])) == []

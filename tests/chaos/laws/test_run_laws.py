@@ -31,7 +31,7 @@ from crawlstream_chaos.laws.auditor import audit
 
 
 def test_a_first_run_need_not_be_number_one() -> None:
-    """Where crawls were forgotten numbers go on above theirs, and one run is one run."""
+    """Where crawls were forgotten, runs get higher numbers than before, and each has one number."""
     second = [replace(r, value={**r.value, "run": 2}) for r in GOOD.records]
     assert audit(replace(GOOD, records=second)) == []
 

@@ -55,7 +55,7 @@ FIRST_PAGE: dict[str, Any] = {"id": "trap-1", "key": "trap-1", "url": f"{TRAP}1"
 
 
 def test_named_pages_are_counted_once() -> None:
-    """Also if a crawler has died between event and end: they are named again."""
+    """Counts named pages once, also if a crawler died in between and they are named again."""
     assert audit(facts_of(2, FIRST)) == []
     assert audit(facts_of(3, FIRST, skips(3_500, 1, 3))) == []
 

@@ -57,7 +57,7 @@ def found(facts: Facts) -> set[str]:
 
 
 def test_spans_that_a_killed_process_has_lost_break_no_law() -> None:
-    """Neither do rounds without traces, nor spans of pages of another round."""
+    """Accepts lost spans of a killed process, rounds without traces, and pages of other rounds."""
     assert found(FACTS) == set()
     assert not found(replace(FACTS, spans=None))
     assert LAWS.keys() <= {violation.law for violation in audit(broken_facts())}
@@ -119,7 +119,7 @@ PLANTED: dict[str, tuple[Callable[[], Facts], str]] = {
 
 @pytest.mark.parametrize("what", PLANTED)
 def test_each_fault_is_found(what: str) -> None:
-    """By its own law, and by no other."""
+    """Reports each fault by the law that it breaks, and by no other law."""
     facts, law = PLANTED[what]
     assert found(facts()) == {law}
 

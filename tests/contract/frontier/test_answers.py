@@ -56,7 +56,7 @@ async def test_a_stop_answers_who_still_waits(whole: Whole) -> None:
 
 
 async def test_an_expired_run_answers_who_still_waits(whole: Whole) -> None:
-    """Whatever partition their page is in."""
+    """Answers the clients of an expired run that still wait, in every partition."""
     expires = int(time.time()) + 3  # late enough for a busy machine to feed and lease before
     for n, domain in enumerate(whole.domains()):
         await whole.seeds(f"{domain}/", expires=expires, **waiting(f"u{n}"))

@@ -55,7 +55,7 @@ async def test_a_seed_enters_each_time_and_crawls_share_nothing(whole: Whole) ->
 
 
 async def test_a_higher_priority_comes_first_in_each_partition(whole: Whole) -> None:
-    """Also a link that came from elsewhere."""
+    """Leases higher priorities first in each partition, also links that came from elsewhere."""
     domains = whole.domains()
     await whole.seeds(f"{domains[0]}/")
     (lease,) = await whole.lease()
@@ -121,7 +121,7 @@ async def test_a_retry_comes_later_and_lower_a_release_at_once(whole: Whole) -> 
 
 
 async def test_what_a_dead_worker_held_comes_again_and_its_words_are_stale(whole: Whole) -> None:
-    """In each partition by itself; what it says afterwards changes nothing, nor does it twice."""
+    """Returns leases of a dead worker in each partition, and ignores its later reports."""
     domains = whole.domains()
     await whole.seeds(*(f"{domain}/" for domain in domains))
     dead = await whole.lease(worker="dead")
@@ -175,7 +175,7 @@ async def test_where_a_seed_leads_is_fetched_each_time_and_known_from_then_on(wh
 
 
 async def test_a_limit_of_a_domain_refuses_by_name(whole: Whole) -> None:
-    """Wherever its links were found; what was refused left no mark but its count."""
+    """Refuses links above a domain's limit, wherever they were found, and only counts them."""
     domains = whole.domains()
     await whole.seeds(f"{domains[0]}/", domain_max_pages=2)
     (lease,) = await whole.lease()

@@ -20,7 +20,7 @@ async def one_by_one(whole: Whole, partition: int) -> list[Lease]:
 
 
 async def test_a_run_ends_once_with_the_counters_of_all(whole: Whole) -> None:
-    """When nothing is left in any partition, and not before."""
+    """Ends a run once, when nothing of it is left in any partition, with the sum of counters."""
     domains = whole.domains()
     await whole.seeds(f"{domains[0]}/")
     (lease,) = await whole.lease()

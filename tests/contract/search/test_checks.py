@@ -54,7 +54,7 @@ def _narrowed(server: SearchServer) -> None:
 async def test_a_check_says_what_an_operator_has_to_change(
     breaks: Break, message: str, server: SearchServer, url: str
 ) -> None:
-    """In a sentence, and it changes nothing."""
+    """Names in one sentence what an operator has to change, and changes nothing itself."""
     table = f'kind = "search", url = "{url}"'
     asked = writer.pipeline(table)
     prove(load_settings(), asked)
@@ -72,7 +72,7 @@ async def test_a_check_says_what_an_operator_has_to_change(
 async def test_fields_that_an_index_lacks_are_added_on_demand(
     server: SearchServer, url: str
 ) -> None:
-    """And its memory of deletes is prolonged; nothing else is changed."""
+    """Adds missing fields and prolongs the memory of deletes if `migrate` is set; no more."""
     table = f'kind = "search", url = "{url}", migrate = true'
     await store_pages(table, [record(1, url=A)])
     _narrowed(server)
@@ -122,7 +122,7 @@ async def test_credentials_are_sent_and_not_shown(
 
 
 def test_a_server_of_another_kind_is_recognized(server: SearchServer, url: str) -> None:
-    """By its answer, and one that is away by none."""
+    """Recognizes other servers by their answer; an unavailable server has no answer."""
     server.distribution = None
     server.fault = lambda _method, path: 404 if path == "/" else None
     for at, message in ((url, "answers GET / with 404"), ("http://127.0.0.1:1", "does not answer")):
@@ -134,7 +134,7 @@ def test_a_server_of_another_kind_is_recognized(server: SearchServer, url: str) 
 
 
 def test_a_certificate_has_to_be_trusted(tmp_path: Path) -> None:
-    """By the file that ``ca`` names, and the host has to be the one that it is for."""
+    """Trusts certificates of the file `ca` only, and only for their own host."""
     certificate = make_certificate(tmp_path)
     with search_server(certificate) as (_, url):
         table = f'kind = "search", url = "{url}"'

@@ -111,7 +111,7 @@ async def test_documents_that_the_server_refuses_are_undelivered(any_url: str) -
 
 
 def test_each_refused_row_has_its_own_reason(any_url: str) -> None:
-    """And an id that servers do not accept spoils no request."""
+    """Reports a reason for each refused row; an id that servers refuse spoils no request."""
     long = Row("x" * 513, 0, {"url": A})
     number, text = (
         Row(key, 1, {"url": A, **told})

@@ -19,7 +19,7 @@ from support.pipelines.targets import documents_of
 def test_a_late_write_does_not_bring_back_a_deleted_document(
     server: SearchServer, url: str
 ) -> None:
-    """Not within a day of the delete."""
+    """Does not bring back a deleted document by a write within a day of the delete."""
     with closing(opened(url)) as store:
         store.put([placed(0, 10), placed(1, 11, is_gone=True)])
         server.indexes["pages"].now += 24 * 3600

@@ -211,7 +211,7 @@ async def test_the_program_of_the_guide_works(
 
 
 async def test_the_command_of_the_guide_serves_a_program(cluster: Cluster, tmp_path: Path) -> None:
-    """As its file says; read-only, and nothing but the protocol is on standard output."""
+    """Serves a program as its file says: read-only, and only the protocol is on stdout."""
     (told,) = map(json.loads, blocks("json"))
     server = told["mcpServers"]["crawlstream"]
     assert server["command"].endswith("/crawlstream")

@@ -94,7 +94,7 @@ async def test_without_a_crawler_it_says_so(cluster: Cluster) -> None:
 async def test_a_crawl_that_ends_early_answers_who_waits(
     cluster: Cluster, witness: Witness, wait_until: WaitUntil, how: str
 ) -> None:
-    """By all of its processes: the seed waits for its time, and its run is over before."""
+    """All processes answer clients that wait when a crawl ends before the time of its seed."""
     name = f"early-{uuid.uuid4().hex[:8]}"
     far_away = 4_000_000_000
     request = {

@@ -112,7 +112,7 @@ async def test_the_wheel_crawls_in_a_cluster_elsewhere_by_a_spider_of_ones_own(
 
 
 async def test_the_wheel_has_its_commands_types_and_completion(installed: Installed) -> None:
-    """By both of its names; a word that was begun is completed, options of a verb as well."""
+    """Runs commands by both of their names, and completes verbs and their options."""
     out, _ = await installed.run("crawlstream", "--help", status=0)
     assert "Start and stop" in out
     assert "chaos" not in out

@@ -32,7 +32,7 @@ HOSTILE = b"<p " + b" ".join(b"a%d=1" % n for n in range(40_000)) + b">x" + b"<d
 
 
 async def test_a_page_comes_as_markdown_in_one_call(rest: RestProcess, witness: Witness) -> None:
-    """With its title and links, in the formats that are asked for; once on the results topic."""
+    """Returns title, links and the wanted formats in one call; the page is a result once."""
     with site_of({"/tides": Answer(ARTICLE)}) as (site, host):
         url = site.url("/tides", host)
         answer = await scrape(rest, url, formats=["markdown", "links", "metadata", "text", "raw"])
@@ -219,7 +219,7 @@ def assert_rule(visits: list[SeenRequest], hits: int) -> None:
 async def test_no_crawler_and_a_blocked_site_are_conflicts(
     cluster: Cluster, rest: RestProcess
 ) -> None:
-    """Nothing is fed: the page would wait until an operator acts."""
+    """Refuses with 409, and feeds no seed that would wait until an operator acts."""
     renders = await scrape(rest, "http://127.77.250.1/", render=True)
     assert (renders.status, renders.error["code"]) == (409, "no_renderer")
     await cluster.throttle("block", "127.77.251.1")
@@ -228,7 +228,7 @@ async def test_no_crawler_and_a_blocked_site_are_conflicts(
 
 
 async def test_scrapes_are_hidden_among_crawls(rest: RestProcess, wait_until: WaitUntil) -> None:
-    """Unless they are asked for: one crawl for each process, minute and application."""
+    """Hides crawls of scrapes in lists, unless asked for; one per process, minute and appid."""
     with site_of({"/a": Answer(ARTICLE)}) as (site, host):
         await scrape(rest, site.url("/a", host), appid="hidden")
 

@@ -76,7 +76,7 @@ async def events(
 async def test_a_page_that_was_fetched_before_is_returned_again(
     cluster: Cluster, rest: RestProcess, tmp_path: Path
 ) -> None:
-    """By any process, also for the URL that has led to it; not one that is older or private."""
+    """Returns a recent page at any process, also by a redirected URL; no older or private one."""
     pages = {"/a": Answer(PAGE), "/old": Answer(status=301, headers={"Location": "/a"})}
     with site_of(pages) as (site, host):
         url = site.url("/a", host)

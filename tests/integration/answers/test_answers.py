@@ -59,7 +59,7 @@ async def test_the_reply_names_the_record_of_the_page(
 
 
 async def test_the_end_of_the_redirects_answers(cluster: CrawlerCluster, site: CrawlerSite) -> None:
-    """With its own URL; any status is a result, and an application's topic has its replies too."""
+    """Answers with the URL of the last page; any status is a result, on both reply topics."""
     site.pages |= {
         "/old": Answer(status=301, headers={"Location": "/new"}),
         "/new": Answer(status=302, headers={"Location": "/gone"}),

@@ -95,7 +95,7 @@ def _tell(monkeypatch: pytest.MonkeyPatch, server: str, certificate: Path) -> No
 async def test_redis_is_talked_to_through_tls_as_a_user(
     guarded_redis: int, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both kinds of client get in with user, password and certificate; with less none does."""
+    """Admits both kinds of client with user, password and certificate; none with less."""
     monkeypatch.setenv("REDIS_HOST", "127.0.0.1")
     monkeypatch.setenv("REDIS_PORT", str(guarded_redis))
     monkeypatch.setenv("REDIS_USERNAME", "crawler")

@@ -56,7 +56,7 @@ def record(topic: str, number: int, size: int = 10) -> Out:
 async def test_records_of_all_partitions_are_read_at_once(
     topic: str, sink: KafkaSink, reader: RecordReader
 ) -> None:
-    """In any order, several of one partition, the same twice: each reader gets its own."""
+    """Reads records of several partitions in any order, repeated ones too, for each reader."""
     for number in range(60):
         await sink.send([record(topic, number)])
     wanted = [WantedRecord(topic, n % 3, n // 3) for n in (59, 0, 31, 58, 31, 1, 2, 30, 0)]
@@ -113,7 +113,7 @@ async def test_a_record_without_an_offset_is_found_by_its_key(
 
 
 async def test_readers_of_a_kafka_that_does_not_answer_are_told_so() -> None:
-    """Also those that still wait when the process stops."""
+    """Reports an unavailable Kafka to all readers, also to those that wait at the end."""
     reader = RecordReader(Kafka(["127.0.0.1:9"]))
     with pytest.raises(KafkaUnavailable):
         await reader.read(WantedRecord("topic", 0, 0))

@@ -69,7 +69,7 @@ async def longest_pause_of_the_loop(until: asyncio.Task[None]) -> float:
 async def test_an_acknowledged_list_is_in_kafka(
     hosts: list[str], topic: str, sink: KafkaSink
 ) -> None:
-    """When send returns, every record can be read, records of one key in their order."""
+    """Returns from send when every record can be read, in order for each key."""
     await sink.send([Out(topic, b"%d" % n, b"k%d" % (n % 3)) for n in range(300)])
     records = await read_all(hosts, topic)
     for key in (b"k0", b"k1", b"k2"):
@@ -81,7 +81,7 @@ async def test_an_acknowledged_list_is_in_kafka(
 async def test_it_is_told_where_each_record_is(
     hosts: list[str], topic: str, sink: KafkaSink
 ) -> None:
-    """At its offset, in the partition of its key or the one that it names."""
+    """Reports the offset of each record, in the partition of its key or the named one."""
     records = [Out(topic, b"%d" % n, b"k%d" % (n % 5)) for n in range(100)]
     records += [Out(topic, b"own %d" % n, partition=n % 2) for n in range(100)]
     offsets = await sink.send(records)
@@ -123,7 +123,7 @@ async def test_a_record_of_five_megabytes_goes_through(
 async def test_a_record_too_large_is_named_and_the_others_arrive(
     hosts: list[str], topic: str, sink: KafkaSink
 ) -> None:
-    """Only the record that can never be written is refused, and the sink goes on."""
+    """Refuses only a record that is too large, and continues with the others."""
     giant = Out(topic, b"x" * (9 * MIB))
     with pytest.raises(RecordTooLarge) as refused:
         await sink.send([Out(topic, b"before"), giant, Out(topic, b"after")])
@@ -247,7 +247,7 @@ async def test_clients_make_no_more_topics_than_kafka_bears(
 async def test_a_topic_of_an_application_that_was_deleted_is_made_again(
     hosts: list[str], topic: str, sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a failure the topic is looked for again before the next record."""
+    """Creates a deleted topic of an application again after a failure, before the next record."""
     monkeypatch.setattr(writer_module, "DELIVERY_TIMEOUT_S", 6.0)
     own = Out(f"{topic}_gone", b"again", optional=True)
     await sink.send([own])
@@ -347,7 +347,7 @@ async def test_starting_waits_for_kafka_and_can_be_given_up(
 
 
 async def test_single_records_are_handed_over_together(hosts: list[str], topic: str) -> None:
-    """Where records may linger they are gathered: in their order, and all of them at the end."""
+    """Gathers records that may linger: in order, and all of them at the end."""
     sink = KafkaSink(Kafka(hosts, shape=TopicShape(partitions=1)), linger_ms=300)
     await sink.start()
     sends = [

@@ -175,7 +175,7 @@ async def test_a_paused_source_gives_nothing_and_keeps_its_partitions(
 
 
 async def test_a_slow_caller_is_not_flooded(pipe: Pipe, wait_until: WaitUntil) -> None:
-    """Only a few polls wait to be taken, and all records come in the end."""
+    """Queues only a few polls for a slow caller, and delivers all records in the end."""
     await pipe.send(range(9000))
     async with pipe.source() as source:
         await wait_until(lambda: len(source._polls) == ReadLimits().polls)
@@ -235,7 +235,7 @@ async def test_a_locate_that_fails_is_asked_again(pipe: Pipe) -> None:
 async def test_a_position_beyond_the_end_is_told_and_waits_for_a_decision(
     pipe: Pipe, wait_until: WaitUntil
 ) -> None:
-    """Nothing is skipped silently: the partition stands until ``seek`` says where to go."""
+    """Skips nothing silently: the partition waits until ``seek`` says where to continue."""
     await pipe.send_to_one(10)
     pipe.ledger.positions = dict.fromkeys(range(4), 1000)
     async with pipe.source(decide=pipe.ledger.stay) as source:

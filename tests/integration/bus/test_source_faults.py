@@ -48,7 +48,7 @@ async def assert_begins_anew(pipe: Pipe, wait_until: WaitUntil) -> None:
 async def test_a_consumer_that_fails_is_replaced(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
 ) -> None:
-    """After an error that kafka-python does not survive, another consumer goes on at once."""
+    """Replaces a consumer at once after an error that kafka-python does not survive."""
     errors = iter([CorruptRecordError("bad checksum")])
     read = ConsumerSession.read
 

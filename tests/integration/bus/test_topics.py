@@ -72,7 +72,7 @@ def configs_of(hosts: list[str], topic: str) -> dict[str, str]:
 async def test_what_was_spilled_is_kept_until_it_is_forgotten(
     hosts: list[str], topics: Topics, sink: KafkaSink
 ) -> None:
-    """Nothing but its reader deletes it, up to an offset; others stay, and keep their offsets."""
+    """Keeps spilled records until their reader deletes them, up to an offset."""
     configs = await asyncio.to_thread(configs_of, hosts, topics.overflow)
     assert (configs["retention.ms"], configs["retention.bytes"]) == ("-1", "-1")
     await sink.send([Out(topics.overflow, b"%d" % n, b"key") for n in range(5)])
@@ -169,7 +169,7 @@ async def test_a_topic_that_an_operator_made_otherwise_is_told(
 
 
 def test_three_replicas_want_two_that_have_it() -> None:
-    """With less, the last one left would acknowledge alone; with two, either may be missed."""
+    """Requires two in-sync replicas of three, so that either may be lost."""
     configs = [TopicShape(replication=count).options()["configs"] for count in (1, 2, 3, 4)]
     assert [each.get("min.insync.replicas") for each in configs] == [None, None, "2", "3"]
 
@@ -193,7 +193,7 @@ async def test_how_many_replicas_there_are_is_asked(hosts: list[str], topics: To
 
 
 async def test_how_long_a_topic_keeps_its_records_is_told(hosts: list[str], topics: Topics) -> None:
-    """In milliseconds; unlimited is -1, and a topic that is not there has no number."""
+    """Reports the retention of a topic in ms; -1 is unlimited, a missing topic has none."""
     assert await retention_ms(Kafka(hosts), topics.incoming) == INCOMING_RETENTION_MS
     assert await retention_ms(Kafka(hosts), topics.overflow) == -1
     with pytest.raises(KafkaUnavailable, match="topic nothing does not exist"):
@@ -209,7 +209,7 @@ async def test_a_replication_that_cannot_be_had_is_told(hosts: list[str], fresh_
 async def test_a_topic_is_read_from_its_beginning_to_its_end(
     hosts: list[str], topics: Topics, sink: KafkaSink
 ) -> None:
-    """Without follow, reading ends where the topic ended; an empty topic ends at once."""
+    """Reads a topic to its end without follow; an empty topic ends at once."""
     assert [r async for r in read_topic(Kafka(hosts), topics.events, follow=False)] == []
     await sink.send([Out(topics.events, b"%d" % n, b"key") for n in range(5)])
     records = read_topic(Kafka(hosts), topics.events, from_beginning=True, follow=False)
@@ -283,7 +283,7 @@ async def test_who_hears_of_metadata_may_become_more_meanwhile(
 async def test_links_have_a_kafka_partition_for_each_of_the_frontier(
     hosts: list[str], fresh_name: str
 ) -> None:
-    """However many the other topics have; more are made, and those that are there are left."""
+    """Creates a Kafka partition of links for each partition of the frontier, and missing ones."""
     kafka, topics = Kafka(hosts, shape=TopicShape(partitions=1)), Topics(fresh_name)
     await ensure_topics(kafka, topics, 3)
     assert [*await partition_offsets(kafka, topics.links, group="g")] == [0, 1, 2]

@@ -61,7 +61,7 @@ def _documented() -> list[tuple[str, str]]:
 
 
 async def test_the_commands_of_the_documentation_print_what_it_says(console: Console) -> None:
-    """In their order, from a cluster without a purse."""
+    """Runs the commands of the guide in order, on a cluster without a purse."""
     assert "no purse" in await console.say("purse list")
     commands = _documented()
     assert [command.split()[1] for command, _ in commands] == ["set", "list", "report"]
@@ -71,7 +71,7 @@ async def test_the_commands_of_the_documentation_print_what_it_says(console: Con
 
 
 async def test_a_report_has_what_was_spent_and_why_nothing_is(console: Console) -> None:
-    """By day, with and without receipts; a purse that is closed says what to do."""
+    """Reports what was spent by day, with and without receipts, and why a purse is closed."""
     await console.say("purse set news --currency USD --day 5 --domains https://x/y", 2)
     await console.say("purse set news --currency USD --day 5 --domains www.Example.com --apps a,b")
     purses = console.bench.frontier.purses
@@ -115,7 +115,7 @@ async def test_a_report_has_what_was_spent_and_why_nothing_is(console: Console) 
     ],
 )
 async def test_errors_say_what_to_do(console: Console, command: str, words: str) -> None:
-    """In one sentence, and nothing is changed."""
+    """Reports each error in one sentence that says what to do, and changes nothing."""
     said = await console.say(command, 2)
     assert words in " ".join(said.split())
     assert "Traceback" not in said

@@ -60,7 +60,7 @@ async def test_without_redis_the_defaults_are_meant() -> None:
 async def test_a_crawl_that_lacks_a_crawler_is_shown_as_waiting(
     bench: Bench, redis: Redis, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Until one of its spider lives; another spider's does not count."""
+    """Shows a crawl as waiting until a crawler of its spider runs; others do not count."""
     await bench.feed.seeds("a/1", crawl=DOCS)
     await Heartbeat(redis, KEYS, Process(kind="crawler", spider="link")).beat()
     assert await asyncio.to_thread(run, ["crawls"]) == 0

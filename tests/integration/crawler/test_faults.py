@@ -96,7 +96,7 @@ class StuckSpider(ClusterSpider):
 async def test_a_page_that_kills_its_workers_is_given_up_and_no_other_is(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path, wait_until: WaitUntil
 ) -> None:
-    """After three deaths on its account the page fails with a reason; those held with it do not."""
+    """Fails a page after three deaths on its account, and no page that was held with it."""
     (tmp_path / "stuck.py").write_text(STUCK_SPIDER)
     path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
     users = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "stuck"}

@@ -145,7 +145,7 @@ loop.run_until_complete(run())
 
 
 def test_in_the_engine_too_a_status_counts_before_a_body_that_is_too_large() -> None:
-    """With or without a length from the site."""
+    """Applies a status before a body that is too large, with or without a length."""
     path = os.pathsep.join(sys.path)
     subprocess.run(
         [sys.executable, "-c", LARGE_BODIES],

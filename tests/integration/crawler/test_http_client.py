@@ -78,7 +78,7 @@ RAW: dict[bytes, int | str] = {
 async def test_a_body_in_chunks_takes_no_more_memory_than_is_counted(
     visitor: Visitor, site: CrawlerSite, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    """However small they are: what is kept of them is joined, and their order stays."""
+    """Joins the chunks of a body, however small, in order; memory is what is counted."""
     held: list[tuple[int, int]] = []
     answer = HttpClient._answer
 
@@ -152,7 +152,7 @@ async def test_a_request_is_written_as_it_is_and_nothing_is_added(
 async def test_a_request_on_a_dead_connection_is_not_sent_twice(
     visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """As libcurl would, on a new one or another kept one: the page has lost an attempt."""
+    """Does not repeat a request on a dead connection, as libcurl would: it is one attempt."""
     site.pages |= {"/": Answer(b"x", after_s=0.1), "/dropped": Answer(raw=b"")}
     for kept in (1, 2):
         outcomes = [visitor.outcome(site.url("/")) for _ in range(kept)]
@@ -165,7 +165,7 @@ async def test_a_request_on_a_dead_connection_is_not_sent_twice(
 async def test_a_grant_is_spent_once_the_connection_stands(
     visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """Not by one that cannot be made; and one that is too old sends nothing."""
+    """Spends a grant when the connection is open, not if it fails; sends nothing when too old."""
     site.pages["/"] = page()
     lost = visitor.page("http://127.0.0.1:9/")
     with pytest.raises(Exception, match=r"[Cc]onnect"):
@@ -203,7 +203,7 @@ async def test_nothing_goes_on_for_ever(visitor: Visitor, site: CrawlerSite, nam
 async def test_a_head_is_no_longer_than_browsers_do_with(
     visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """Nor all heads of a response together, those of informational answers included."""
+    """Limits the head of a response as browsers do, and all heads together."""
     line, early = b"X: %b\r\n" % (b"y" * 4091), b"HTTP/1.1 103 Early\r\n"
     for lines, end in ((60, 200), (66, "connection_lost")):
         rest = OK + line * 6 + b"Content-Length: 0\r\n\r\n"
@@ -253,7 +253,7 @@ def _in_pieces(body: bytes) -> Iterator[bytes]:
 async def test_a_body_that_waits_too_long_is_given_up(
     site: CrawlerSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is before it: a worker may hold a page for so long only."""
+    """Gives up a body that waits too long, because a worker may hold a page for a limited time."""
     monkeypatch.setattr(clock, "LONGEST_PAUSE_S", 0.3)
     site.pages["/"] = Answer(b"word " * 100_000)
     with visiting(timeout_s=5.0) as visitor:
@@ -267,7 +267,7 @@ async def test_a_body_that_waits_too_long_is_given_up(
 async def test_libcurl_connects_to_no_address_but_those_that_were_vetted(
     visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """Whatever host stands in the URL, in whatever way it is written."""
+    """Connects only to vetted addresses, whatever host the URL has, in any spelling."""
     site.pages["/"] = page()
     visitor.resolver.known = lambda *_: [ip_address("::1")]  # type: ignore[method-assign]
     for host in (
@@ -296,7 +296,7 @@ async def test_what_was_vetted_last_is_connected_to(visitor: Visitor, site: Craw
 async def test_the_next_address_is_tried_where_nobody_listens(
     visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """As browsers do; the grant is spent on the one that answers."""
+    """Tries the next address after a refusal, and spends the grant on the one that answers."""
     site.pages["/"] = page()
     both = [ip_address("::1"), ip_address("127.0.0.1")]
     visitor.resolver.known = lambda *_: both  # type: ignore[method-assign]
@@ -354,7 +354,7 @@ async def test_nothing_is_remembered_of_a_site_but_its_connections(
 
 
 async def test_a_connection_that_proved_nothing_is_not_used_for_secrets(tmp_path: Path) -> None:
-    """Nor a handle that has once been set not to look."""
+    """Uses no unverified connection for secrets, and no handle that once skipped the check."""
     with serving({"/": page()}, kind=TlsSite) as secret, visiting() as visitor:
         assert isinstance(secret, TlsSite)
         secret.certify(make_certificate(tmp_path))

@@ -50,7 +50,7 @@ def told(end: End) -> tuple[str, str]:
 async def test_a_page_is_settled_once_kafka_has_its_result_and_not_before(
     bench: LaneBench, site: CrawlerSite, wait_until: WaitUntil
 ) -> None:
-    """However long that takes; with its links, and once."""
+    """Settles a page once Kafka has its result, however long that takes, with its links."""
     bench.kafka.is_there.clear()
     started = bench.start(site.url("/"))
     await wait_until(lambda: bench.kafka.asked)
@@ -69,7 +69,7 @@ async def test_a_page_is_settled_once_kafka_has_its_result_and_not_before(
 async def test_a_failure_is_settled_once_kafka_has_its_event(
     bench: LaneBench, wait_until: WaitUntil
 ) -> None:
-    """Not before; and a page whose download failed is not left open."""
+    """Settles a failure once Kafka has its event, and leaves no failed page open."""
     bench.kafka.is_there.clear()
     bench.start("http://10.1.2.3/")
     await wait_until(lambda: bench.kafka.asked)
@@ -222,7 +222,7 @@ async def test_a_full_lane_leases_nothing_and_holds_up_no_page_that_is_in_it(
 async def test_a_page_that_takes_too_long_is_cancelled_and_tried_again(
     bench: LaneBench, site: CrawlerSite, wait_until: WaitUntil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In every state: a worker may not keep it without end."""
+    """Cancels and retries a page that takes too long in any state."""
     site.pages["/"] = Answer(after_s=5)
     started = bench.start(site.url("/"))
     await wait_until(lambda: site.visits)

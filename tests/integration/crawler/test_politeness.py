@@ -137,7 +137,7 @@ async def test_a_site_that_refuses_a_robots_txt_of_another_site_is_left_alone(
 async def test_nobody_comes_before_a_site_wants_it(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """After a 429 or 503 a domain rests, for both workers, as it asked, or for 1 s, then 2 s."""
+    """Pauses a domain after a 429 or 503 as it asked, or for 1 s, then 2 s, for both workers."""
     kinds = {"127.0.0.1": "seconds", "127.0.0.2": "date", "127.0.0.3": "date of a fast clock"}
     mute, refusals = "127.0.0.4", 2
     visits: Counter[str] = Counter()
@@ -172,7 +172,7 @@ async def test_nobody_comes_before_a_site_wants_it(
 async def test_a_site_that_keeps_silent_is_tried_by_one_request_of_the_cluster(
     cluster: CrawlerCluster, site: CrawlerSite, redis: Redis, wait_until: WaitUntil
 ) -> None:
-    """After five cut connections in a row, single trials, ever fewer; an answer, and all comes."""
+    """Tries a silent site by single, ever rarer requests of the cluster, until it answers."""
     is_dead = True
     under_way: list[int] = [0]
     most_at_once: list[int] = []

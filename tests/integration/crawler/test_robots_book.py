@@ -109,7 +109,7 @@ async def test_a_file_of_another_site_is_kept_though_its_reaction_is_not(
 
 
 async def test_one_of_many_claims(book: RobotsBook) -> None:
-    """Only one of those that saw the same refusal repeats its call."""
+    """Lets only one of those that saw the same note claim the file."""
     later = RobotsNote(b"later 1", 10)
     await book.write("http://a:80", later)
     (seen,) = await book.read(["http://a:80"])
@@ -119,7 +119,7 @@ async def test_one_of_many_claims(book: RobotsBook) -> None:
 
 
 async def test_hosts_cannot_fill_redis_with_their_files(book: RobotsBook, redis: Redis) -> None:
-    """However many and large they are; the latest are kept, and everything that is not a copy."""
+    """Keeps the latest files only, however many and large they are, and all other notes."""
     await book.write("http://refuses:80", RobotsNote(b"later 1", 10))
     await book.write("http://first:80", OPEN)
     before = (await redis.info("memory"))["used_memory"]

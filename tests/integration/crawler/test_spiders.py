@@ -311,7 +311,7 @@ def ordinary_project(cluster: CrawlerCluster, folder: Path, spider: str) -> Logg
 def test_a_spider_that_would_crawl_by_itself_is_refused(
     cluster: CrawlerCluster, tmp_path: Path
 ) -> None:
-    """With a sentence that says what to derive it from, and a status that is not 0."""
+    """Refuses such a spider with a sentence that says what to derive it from, and a status."""
     crawler = ordinary_project(cluster, tmp_path, "plain")
     with crawler.running():
         assert crawler.wait() == 1

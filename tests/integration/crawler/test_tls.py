@@ -67,7 +67,7 @@ async def test_slow_handshakes_bring_no_request_too_early(
 async def test_a_site_that_cannot_show_who_it_is_fails_by_name(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """After its attempts, as handshakes that fail may pass; the crawl goes on without it."""
+    """Fails a site without a valid certificate after its attempts; the crawl continues."""
     with serving({}, kind=TlsSite) as nobody:
         site.pages |= {"/": page(nobody.url("/"), "/other"), "/other": page()}
         with cluster.worker(RETRY_TIMES="1"):
@@ -81,7 +81,7 @@ async def test_a_site_that_cannot_show_who_it_is_fails_by_name(
 async def test_secrets_are_sent_to_no_server_that_cannot_prove_who_it_is(
     cluster: CrawlerCluster, secret: TlsSite
 ) -> None:
-    """Not over a connection either that was kept from a request without any."""
+    """Sends secrets to no unverified server, and not over a connection kept from others."""
     secret.pages |= {path: page() for path in ("/open", "/cookie", "/header", "/language")}
     urls = {path: secret.url(path) for path in secret.pages}
     with cluster.worker():
@@ -117,7 +117,7 @@ async def test_a_certificate_that_holds_is_for_its_own_name(
 async def test_the_operator_decides_about_certificates(
     cluster: CrawlerCluster, secret: TlsSite, verifies: str
 ) -> None:
-    """Always, or never, whatever a request carries."""
+    """Verifies certificates always or never if the operator says so, whatever a request has."""
     secret.pages |= {"/a": page(), "/b": page()}
     with cluster.worker(DOWNLOAD_VERIFY_CERTIFICATES=verifies):
         crawls = [

@@ -49,7 +49,7 @@ async def test_both_ways_come_to_the_same(cluster: CrawlerCluster) -> None:
 
 
 async def test_both_ways_come_to_the_same_among_hostile_servers(cluster: CrawlerCluster) -> None:
-    """But for heads that libcurl refuses: they take the lane one more attempt, the engine's."""
+    """Delivers the same in both ways, but heads that libcurl refuses take one more attempt."""
     lane, engine = [await _hostile(cluster, way) for way in WAYS]
     named = {f"http://{host}:PORT{path}" for host, path in _hostile_seeds() if path in oddities()}
     found = _differences(lane, engine)

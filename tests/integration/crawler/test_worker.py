@@ -90,7 +90,7 @@ async def test_results_carry_the_page_as_it_was(cluster: CrawlerCluster, site: C
 async def test_results_go_to_an_applications_own_topic_too(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """With KAFKA_APPID_TOPICS it is made on first use, and holds what the firehose holds of it."""
+    """Creates an application's topic on first use with KAFKA_APPID_TOPICS, with all its results."""
     mixed_web(site)
     with cluster.worker(KAFKA_APPID_TOPICS="true", CRAWLSTREAM_INCOMING_PARTITIONS="1"):
         crawl = await cluster.feed(site.url("/"), maxdepth=3)
@@ -124,7 +124,7 @@ async def test_a_death_at_any_step_loses_nothing(
 async def test_term_finishes_what_is_under_way_and_gives_back_the_rest(
     cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
 ) -> None:
-    """After a drained exit nothing is held, nothing is lost, and no attempt was used up."""
+    """Drains on SIGTERM: afterwards nothing is held or lost, and no attempt was used."""
     links = [f"/{number}" for number in range(60)]
     site.pages |= {link: Answer(b"<p>", after_s=0.2) for link in links} | {"/": page(*links)}
     with cluster.worker(CONCURRENT_REQUESTS="8") as worker:
@@ -171,7 +171,7 @@ async def test_a_worker_too_big_or_too_old_makes_room_for_another(
 async def test_a_page_without_an_answer_fails_by_name(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """After its attempts, a page that cannot be fetched is an event with its reason."""
+    """Fails a page after its attempts with an event that has the reason."""
     site.pages |= {
         "/cut": Answer(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"),
         "/garbage": Answer(raw=b"\x00\x01\x02\x03 no http\r\n\r\n"),
@@ -226,7 +226,7 @@ async def test_an_entry_without_a_valid_url_fails_by_name(
 async def test_a_moderated_domain_is_never_asked_too_early(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """By the site's own clock, requests keep the spacing of the rule, retries and redirects too."""
+    """Keeps the spacing of the rule by the site's own clock, with retries and redirects."""
     site.pages |= {
         "/": page(*(f"/{n}" for n in range(12)), "/moved", "/flaky"),
         "/moved": Answer(status=302, headers={"Location": "/target"}),

@@ -95,7 +95,7 @@ def test_what_is_disabled_stays_where_it_is(say: Any, node: Node) -> None:
 def test_keys_that_are_not_ours_are_kept_and_a_broken_node_is_not_overwritten(
     say: Any, node: Node
 ) -> None:
-    """Nor is anything of it repeated."""
+    """Keeps unknown keys, and overwrites or repeats nothing of a broken node."""
     node.write("mine: 1\npools: {de: {note: x, proxies: [{url: 'http://a.test:1', note: y}]}}\n")
     say("set", "de", "http://a.test:1", "--spread", "3")
     assert node.content["mine"] == 1

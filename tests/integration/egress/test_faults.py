@@ -115,7 +115,7 @@ CLOSED = {
 async def test_a_page_of_a_pool_never_leaves_past_it(
     bench: Bench, visitor: Visitor, site: CrawlerSite, table: str
 ) -> None:
-    """Whatever is wrong with the pool, it waits; also where all pages are for that pool."""
+    """Lets pages wait while their pool is faulty, even all pages; none leaves directly."""
     if table:
         await bench.set(table)
     with pytest.raises(NoProxy):
@@ -144,7 +144,7 @@ async def test_pools_that_a_new_process_does_not_know_yet_are_asked_for_first(
 async def test_a_refusal_is_the_answer_and_its_proxy_rests_for_the_site(
     bench: Bench, visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """Nothing is requested again elsewhere; the next page of the site has another proxy."""
+    """Requests nothing again elsewhere after a refusal; the site's next page has another proxy."""
     site.pages |= {"/no": Answer(status=403), "/later": Answer(status=429)}
     with small_proxy() as one, small_proxy() as two:
         await bench.of(f"http://{one.url}", f"http://{two.url}")
@@ -190,7 +190,7 @@ async def test_no_error_names_user_password_or_address_of_a_proxy(
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Not in what a page fails with, nor in what is logged: whatever goes wrong."""
+    """Names no user, password or address of a proxy, neither in failures nor in logs."""
     moods: tuple[int | str, ...] = (403, 407, 502, "close", "noise", "mute", "late")
     for mood in moods:
         for scheme in ("http", "socks5", "https"):

@@ -156,7 +156,7 @@ ENDINGS = {
 async def test_what_goes_wrong_is_one_attempt_each(
     browsing: Visitor, modern: H2Site, profile: str
 ) -> None:
-    """On new connections and on kept ones: each request came once, the next page has a way."""
+    """Counts each fault as one attempt, on new and kept connections; the next page has a way."""
     sent = []
     for name, outcome in ENDINGS.items():
         path, meta = f"/{name}", {"download_timeout": 0.5 if outcome == "timeout" else 5.0}
@@ -241,7 +241,7 @@ async def test_what_a_site_says_by_http_2_is_not_its_proxys_fault(
 async def test_http_2_goes_through_real_proxies(
     bench: Bench, browsing: Visitor, modern: H2Site, tmp_path: Path
 ) -> None:
-    """By CONNECT, with a password; two pages in one tunnel."""
+    """Connects by CONNECT with a password; two pages share one tunnel."""
     with tinyproxy(tmp_path, user="u", password="pw") as proxy:
         await bench.of(proxy.url)
         for path in ("/", "/many"):
@@ -271,7 +271,7 @@ def told(records: list[dict[str, Any]], site: TlsSite) -> dict[str, dict[str, An
 async def test_crawls_bring_the_same_records(
     cluster: CrawlerCluster, modern: H2Site, usual: TlsSite
 ) -> None:
-    """By HTTP/2 and by HTTP/1.1, robots.txt, links, redirects and retries included."""
+    """Delivers the same records by HTTP/2 and HTTP/1.1, with robots.txt, redirects and retries."""
     await cluster.set_pools("pools: {}")
     with cluster.worker(CRAWLSTREAM_TLS_PROFILES="chrome", ROBOTSTXT_OBEY="true"):
         for number, site in enumerate((modern, usual)):

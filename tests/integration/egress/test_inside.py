@@ -70,7 +70,7 @@ async def _refusal(client: FetchClient, page: Page, place: str, scheme: str = "h
 async def test_no_way_leads_inside(
     bench: Bench, visitor: Visitor, site: CrawlerSite, way: tuple[str, str]
 ) -> None:
-    """By libcurl, by the gateway, as a browser: the site has no visitor, no proxy is even asked."""
+    """Reaches no internal site by libcurl, gateway or browser; not even a proxy is requested."""
     scheme, policy = way
     resolver = GuardedResolver(Guard(own=Interfaces()), None)
     visitor.resolver = visitor.client._resolver = resolver

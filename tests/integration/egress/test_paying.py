@@ -74,10 +74,10 @@ async def money(cluster: CrawlerCluster, tmp_path: Path) -> Money:
 
 
 async def test_a_page_is_paid_exactly_once_its_price_is_known(money: Money) -> None:
-    """By the second request for the first page, and at once from then on.
+    """Pays the first page at its second request, and later pages at once.
 
-    A retry has money of its own, since the site may have charged for the attempt before.
-    Neither robots.txt nor crawls without a purse are paid, nor what is too expensive for a crawl.
+    A retry has a reservation of its own, since the site may have charged for the attempt before.
+    Neither robots.txt nor crawls without a purse are paid, nor prices above the crawl's limit.
     """
     cluster = money.cluster
     assert await money.purses.put(replace(NEWS, day=10 * CENT)) == OK
@@ -112,7 +112,7 @@ async def test_a_page_is_paid_exactly_once_its_price_is_known(money: Money) -> N
 
 
 async def test_money_is_never_offered_beyond_the_budget(money: Money) -> None:
-    """However many pages want it at the same time; the others are delivered with their price."""
+    """Offers no money beyond the budget, however many pages need it; others keep their price."""
     pages = money.pages(**{f"p{number}": 1 for number in range(30)})
     pages["/"] = page(*pages)
     with serving(pages) as site, money.cluster.worker(**money.env):

@@ -69,7 +69,7 @@ async def in_thread(say: Any, *arguments: str, status: int = 0) -> str:
 async def test_people_see_how_proxies_do_and_why_one_is_not_used(
     cluster: Cluster, say: Any
 ) -> None:
-    """By pool, without passwords; a domain's proxies in the order in which crawlers have them."""
+    """Shows proxies by pool, without passwords, in the order in which crawlers use them."""
     first, second = cluster.proxies
     await cluster.tell(
         outcomes={

@@ -17,7 +17,7 @@ def _priced(status: int = 402, **headers: str) -> Answer:
 
 
 async def test_a_page_with_a_price_is_a_result_and_never_retried(cluster: CrawlerCluster) -> None:
-    """With what its site says about money, exactly or not at all; its origin is reported once."""
+    """Delivers a page with a price, exact or not, as a result, and reports its origin once."""
     pages: dict[str, Page] = {
         "/first": _priced(price="USD 0.01"),
         "/second": _priced(price="EUR 2.5", error="PaymentFailed"),

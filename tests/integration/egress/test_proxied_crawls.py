@@ -69,7 +69,7 @@ async def test_a_crawl_goes_through_its_pool_robots_and_retries_and_redirects_to
 async def test_pages_wait_while_no_proxy_will_do_and_lose_no_attempt(
     cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
 ) -> None:
-    """Nothing leaves directly; once a proxy is well again the crawl goes on by itself."""
+    """Lets pages wait while no proxy works, and continues by itself when one does."""
     site.pages |= dict.fromkeys(PAGES, page())
     with cluster.worker() as worker, small_proxy(403) as proxy:
         await cluster.set_pools(f"pools: {{de: {{rest: 1, proxies: ['http://{proxy.url}']}}}}")
@@ -90,7 +90,7 @@ async def test_pages_wait_while_no_proxy_will_do_and_lose_no_attempt(
 async def test_the_operators_word_holds_for_pages_that_name_no_pool(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """By domain, by egress group, else by default; a crawl that names `direct` has it."""
+    """Applies the operator's pool by domain, by egress group, else by default; not to `direct`."""
     site.pages |= dict.fromkeys(PAGES, page())
     with proxies(2) as (east, shop):
         await cluster.set_pools(

@@ -37,7 +37,7 @@ async def test_tinyproxy_is_gone_through_with_a_password(
 async def test_tinyproxy_is_asked_for_whole_urls(
     bench: Bench, visitor: Visitor, site: CrawlerSite, secret: CrawlerSite, tmp_path: Path
 ) -> None:
-    """Where the pool says so, and only for http; each with its own host on a kept connection."""
+    """Requests whole URLs if the pool says so, only for http, each with its own host."""
     with tinyproxy(tmp_path) as proxy:
         await bench.of(proxy.url, policy="plain: absolute")
         for url in (site.url("/"), site.url("/", host="127.0.0.2"), secret.url("/")):
@@ -66,7 +66,7 @@ async def test_dante_is_gone_through(
 async def test_a_proxy_is_told_the_name_or_the_address_that_was_vetted(
     bench: Bench, visitor: Visitor, site: CrawlerSite, scheme: str, dns: str
 ) -> None:
-    """And asks with user name and password, IPv6 or not; neither reaches the site."""
+    """Passes on the name or the vetted address, with the proxy's password, never to the site."""
     with small_proxy(
         user="u:x" if scheme == "socks5" else "u", password="p@:%", host="::1"
     ) as proxy:

@@ -75,9 +75,9 @@ async def values(redis: Redis) -> Iterator[tuple[str, bytes]]:
 async def test_passwords_are_nowhere_else(
     cluster: CrawlerCluster, site: CrawlerSite, secret: CrawlerSite, redis: Redis
 ) -> None:
-    """Not in logs, topics, metrics, Redis' other keys, arguments or files, whatever fails.
+    """Shows passwords in no logs, topics, metrics, other Redis keys, arguments or files.
 
-    Nor where pages are asked for with the TLS of a browser.
+    Nor where pages are requested with the TLS of a browser.
     """
     site.pages |= dict.fromkeys(PAGES, page())
     secret.pages |= dict.fromkeys(PAGES, page())

@@ -114,7 +114,7 @@ async def test_a_crawler_that_cannot_read_its_key_does_not_start(
 
 
 async def test_refused_signatures_are_counted(cluster: CrawlerCluster, tmp_path: Path) -> None:
-    """By the site's own code; its answer is the result."""
+    """Counts refused signatures by the site's own code; the answer is the result."""
     new_key(tmp_path / "key.pem")
     signing = {
         "CRAWLSTREAM_SIGNING_KEYS": str(tmp_path / "key.pem"),
@@ -136,7 +136,7 @@ async def test_refused_signatures_are_counted(cluster: CrawlerCluster, tmp_path:
 
 
 async def test_without_keys_nothing_is_added(cluster: CrawlerCluster) -> None:
-    """And what a crawl sets is sent as it is."""
+    """Without keys, adds no header, and sends the headers of a crawl unchanged."""
     with serving({"/": page()}) as site:
         with cluster.worker():
             await cluster.end_of(

@@ -115,7 +115,7 @@ async def test_no_answer_of_a_site_moves_anything(
 async def test_a_page_that_names_its_profile_has_no_other(
     bench: Bench, visitor: Visitor, old: TlsSite
 ) -> None:
-    """Whatever its pool would try next."""
+    """Uses the profile that a page names, whatever its pool would try next."""
     profiled(visitor, bench, PROFILES)
     await bench.set("pools: {plain: {tls: [default, legacy], fallback: [direct]}}")
     for _ in range(2):

@@ -60,7 +60,7 @@ def workers() -> list[psutil.Process]:
 
 
 async def test_each_caller_gets_the_outcome_of_its_page() -> None:
-    """However many call at once."""
+    """Returns to each of many concurrent callers the outcome of its own page."""
     async with opened() as desk:
         pages = [b"<p>page %d" % n for n in range(30)]
         found = await asyncio.gather(*map(desk.markdown, pages))
@@ -94,7 +94,7 @@ async def test_a_worker_that_is_killed_is_replaced(wait_until: WaitUntil) -> Non
 
 
 async def test_a_page_has_its_time() -> None:
-    """Then it is given up, and others go on meanwhile."""
+    """Gives a page up when its time is over; other pages continue."""
     async with opened(workers=2, timeout_s=3.0) as desk:
         frozen = workers()[0]
         freeze(frozen.pid)
@@ -104,7 +104,7 @@ async def test_a_page_has_its_time() -> None:
 
 
 async def test_too_many_pages_are_refused() -> None:
-    """At once where many wait, and after a time if no worker is free."""
+    """Refuses pages at once if many wait, and later if no worker becomes free."""
     async with opened(workers=1, timeout_s=1.0, most_waiting=1) as desk:
         freeze(workers()[0].pid)
         first = asyncio.create_task(desk.markdown(b"<p>x"))

@@ -159,7 +159,7 @@ async def check_cut(bench: Bench, recording: Recording, size: int) -> None:
 async def test_no_cut_between_two_records_loses_a_page(
     redis: Redis, redis_server: RunningServer
 ) -> None:
-    """Whatever record is the last one that reached the disk."""
+    """Loses no page, whichever record is the last that reached the disk."""
     recording = await record(await open_bench(redis, default=None))
     data = recording.file.read_bytes()[recording.start :]
     units = list(units_in(data))

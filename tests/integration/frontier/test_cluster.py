@@ -117,7 +117,7 @@ async def test_processes_agree_on_the_nodes_of_a_cluster(cluster: RunningCluster
 async def test_a_frontier_is_moved_onto_the_nodes_and_back(
     cluster: RunningCluster, redis_server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From one Redis into four partitions of the cluster, and what is given up leaves nothing."""
+    """Moves a frontier into four partitions and back; a cancelled move leaves nothing."""
     monkeypatch.setattr(filling, "DURABLE_S", 0)
     async with Redis(port=redis_server.port) as single, cluster.client() as nodes:
         await single.flushall()

@@ -169,7 +169,7 @@ def _lists(operation: str, arguments: Sequence[Any]) -> Iterator[tuple[Shape, Se
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_python_sends_what_the_header_says(operation: str, calls: Calls) -> None:
-    """As many arguments, and as many items in each list, in every call."""
+    """Sends as many arguments, and items in each list, as the header says."""
     assert calls[operation], "nobody called it"
     for _, arguments, _ in calls[operation]:
         assert len(arguments) == contract_of(operation).arguments or operation in MANY

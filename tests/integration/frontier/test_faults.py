@@ -60,7 +60,7 @@ async def test_a_full_redis_refuses_intake_and_moves_no_position(crowded: Bench)
 async def test_seeds_wait_before_redis_is_full(
     crowded: Bench, share: float, *, is_full: bool
 ) -> None:
-    """From three quarters on, in words that say what ends it; the overview shows it too."""
+    """Lets seeds wait from three quarters on, and says in logs and overview what ends it."""
     batch = crowded.feed.batch(crowded.feed.seed("b/1"))
     async with filled(crowded.redis, share):
         state = await crowded.frontier.queries.state()
@@ -73,7 +73,7 @@ async def test_seeds_wait_before_redis_is_full(
 
 
 async def test_a_redis_without_a_limit_is_never_full(crowded: Bench) -> None:
-    """Without a ``maxmemory`` seeds and children enter, and nothing is reported as full."""
+    """Admits seeds and links without a ``maxmemory``, and reports nothing as full."""
     limit = (await crowded.redis.config_get("maxmemory"))["maxmemory"]
     (lease,) = await crowded.worker.lease()
     await crowded.redis.config_set("maxmemory", 0)
@@ -89,7 +89,7 @@ async def test_a_redis_without_a_limit_is_never_full(crowded: Bench) -> None:
 
 
 async def test_commands_take_effect_in_a_full_redis(crowded: Bench) -> None:
-    """Up to the first seed that must wait: what frees memory is not shut out by its lack."""
+    """Applies commands in a full Redis up to the first seed that must wait."""
     feed = crowded.feed
     before = [feed.command("pause"), feed.command("stop")]
     seed = feed.seed("b/1")
@@ -138,7 +138,7 @@ async def test_seeds_that_a_stop_means_do_not_wait_for_room(crowded: Bench) -> N
 
 
 async def test_a_stop_waits_for_its_turn_while_there_is_room(crowded: Bench) -> None:
-    """Nothing is done ahead without need, twice, or for an unknown partition."""
+    """Does nothing ahead without need, twice, or for an unknown partition."""
     stop = crowded.feed.command("stop")
     await crowded.frontier.intake.stop_ahead("topic", 0, stop)
     assert (await crowded.state()).state == "running"
@@ -220,7 +220,7 @@ async def test_scripts_that_redis_forgot_are_loaded_again(bench: Bench) -> None:
 async def test_a_restarted_redis_has_lost_nothing(
     bench: Bench, redis_server: RunningServer
 ) -> None:
-    """After a kill the queue, the leases and the ledger are as they were, in a new life."""
+    """Keeps queue, leases and ledger after a kill, in a new epoch."""
     await keep_what_is_answered(bench.redis)
     rule = ThrottleRule(hits=4, window_s=1)
     await bench.rule(rule, {"long": ThrottleRule(hits=2, window_s=100, moderated=False)})

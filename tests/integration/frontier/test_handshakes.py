@@ -24,7 +24,7 @@ def handshakes(redis: Redis) -> Handshakes:
 async def test_a_failed_handshake_moves_on_to_the_next_profile_for_a_day(
     handshakes: Handshakes, redis: Redis
 ) -> None:
-    """Only that pool and domain change; behind the last profile comes the first, without a note."""
+    """Changes the profile of that pool and domain only; after the last comes the first."""
     assert await handshakes.profile("de", "a.test") is None
     assert await handshakes.failed("de", "a.test", "default", THREE) == ("legacy", True)
     assert await handshakes.profile("de", "a.test") == "legacy"

@@ -55,7 +55,7 @@ async def test_a_queued_page_has_a_place(bench: Bench, inspector: Inspector) -> 
 
 
 async def test_a_held_page_has_a_worker(bench: Bench, inspector: Inspector) -> None:
-    """By whom, since when, and how far it is."""
+    """Shows the worker, the time and the attempt of a page in flight."""
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
     await bench.advance(2_500)
@@ -93,7 +93,7 @@ async def test_a_page_that_is_over_was_seen(bench: Bench, inspector: Inspector) 
 async def test_a_page_that_nobody_asked_for_was_never_there(
     bench: Bench, inspector: Inspector
 ) -> None:
-    """Neither in this crawl nor in this domain; and of an unknown crawl nothing can be said."""
+    """Shows no such page in this crawl or domain, and nothing of an unknown crawl."""
     await bench.feed.seeds("a/1")
     await bench.feed.seeds("b/1", crawl=OTHER)
     for url in ("a/2", "b/1", "c/1"):
@@ -102,7 +102,7 @@ async def test_a_page_that_nobody_asked_for_was_never_there(
 
 
 async def test_a_seed_fed_twice_is_there_twice(bench: Bench, inspector: Inspector) -> None:
-    """Where one of them is held, that is the answer."""
+    """Shows a seed that was fed twice by its lease, if one is in flight."""
     await bench.feed.seeds("a/1", "a/1")
     await bench.worker.lease()
     found = await report(inspector, "a/1")
@@ -111,7 +111,7 @@ async def test_a_seed_fed_twice_is_there_twice(bench: Bench, inspector: Inspecto
 
 
 async def test_a_link_for_another_spider_is_found(bench: Bench, inspector: Inspector) -> None:
-    """In the queue of the spider that shall fetch it."""
+    """Shows a link for another spider in the queue of that spider."""
     await bench.feed.seeds("a/1", maxdepth=1)
     (lease,) = await bench.worker.lease()
     await bench.worker.settle(lease, links=[links("b", [1, 2], spiderid="an other")])
@@ -122,7 +122,7 @@ async def test_a_link_for_another_spider_is_found(bench: Bench, inspector: Inspe
 async def test_where_too_much_waits_the_answer_is_unsure(
     bench: Bench, inspector: Inspector
 ) -> None:
-    """Never a guess: what was not looked at is not said to be over."""
+    """Does not call pages over that were not looked at."""
     await bench.feed.seeds("a/seed", maxdepth=1)
     (lease,) = await bench.worker.lease()
     await bench.worker.settle(lease, links=[links("a", range(MOST_ENTRIES + 5))])

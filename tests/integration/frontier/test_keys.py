@@ -72,7 +72,7 @@ def test_every_name_of_the_keys_module_is_on_the_page() -> None:
 
 
 def test_a_key_has_one_name_in_both_languages() -> None:
-    """Where Python and Lua name a key alike it is the same key."""
+    """Uses equal key names in Python and Lua."""
     names = _patterns()
     alike = set(names) & set(dir(FrontierKeys))
     assert {"meta", "robots", "wake_channel"} <= alike

@@ -84,7 +84,7 @@ async def test_a_domain_has_so_many_bands_and_no_more(bench: Bench, parent: Leas
 
 
 async def test_a_retry_has_a_band_there_too(bench: Bench, parent: Lease) -> None:
-    """Also where the priority of a retry would be one more than a domain may have."""
+    """Queues a retry also where its priority would be one more than a domain may have."""
     await put(bench, parent, [links("a", [p], priority=p) for p in range(0, 63 * 7, 7)])
     (best,) = await bench.worker.lease()
     assert url_of(best) == "a/434"
@@ -99,7 +99,7 @@ async def test_a_retry_has_a_band_there_too(bench: Bench, parent: Lease) -> None
 async def test_a_crawl_of_many_priorities_is_moved_and_swept(
     bench: Bench, parent: Lease, commands: list[int], domains: int, bands: int
 ) -> None:
-    """In small steps, however a spider spreads its requests; and so is one that waits in vain."""
+    """Moves and sweeps a crawl of many priorities in small steps; so one that waits in vain."""
     groups = [
         links(f"d{d}", [f"p/{p}"], priority=p - bands // 2)
         for d in range(domains)
@@ -170,7 +170,7 @@ async def test_links_into_new_domains_come_in_small_calls(
 async def test_links_into_domains_that_were_put_before_come_with_the_settle(
     bench: Bench, parent: Lease, commands: list[int]
 ) -> None:
-    """Only new domains are expensive: the next page with links into them is settled in one call."""
+    """Settles the next page with links into known domains in one call."""
     domains = [f"d{d}" for d in range(2 * GROUPS_PER_CALL)]
     await put(bench, parent, [links(domain, [1]) for domain in domains])
     commands.clear()

@@ -23,7 +23,7 @@ async def fed(bench: Bench) -> Scripts:
 
 
 async def test_all_domains_are_listed_once(bench: Bench) -> None:
-    """However many pages it takes, by the crawl itself and by the list of all crawls."""
+    """Lists all domains once, however many calls it takes, of one crawl or of all."""
     await fed(bench)
     (listed,) = await bench.frontier.queries.crawls(with_domains=True)
     for state in (await bench.frontier.queries.crawl_state(CRAWL), listed):
@@ -48,7 +48,7 @@ async def test_a_list_ends_where_the_answer_is_full(bench: Bench) -> None:
 
 
 async def test_counters_need_no_list(bench: Bench) -> None:
-    """Without room for domains nothing is cut, for none were requested."""
+    """Cuts nothing if no domains are requested."""
     scripts = await fed(bench)
     state = await state_of(scripts.run, NAME, None)
     assert state is not None
@@ -78,7 +78,7 @@ async def test_nobody_is_asked_for_where_no_crawler_is_missing(bench: Bench) -> 
 
 
 async def test_blocked_and_unblocked_domains_are_told_apart(bench: Bench) -> None:
-    """By their own rule, or by the default where they have none; in several bands too."""
+    """Distinguishes blocked domains by their own rule or the default, in several queues too."""
     await bench.feed.put(
         bench.feed.seed("a/1", priority=50),
         bench.feed.seed("a/2", priority=70),

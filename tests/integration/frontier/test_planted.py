@@ -318,7 +318,7 @@ BUGS = {
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 async def test_random_lives_find_the_bug(bug: Bug, redis_server: RunningServer) -> None:
-    """At least one of a few seeds is red when this is wrong."""
+    """Finds the bug by at least one of a few seeds."""
     with planted(bug.right, bug.wrong):
         async with Witness(redis_server.port, 1) as redis:
             for seed in range(bug.first, bug.first + SEEDS):

@@ -166,7 +166,7 @@ async def test_counts_and_means_are_of_all_workers(house: House) -> None:
 
 
 async def test_a_rest_is_for_one_site_and_the_longest_of_them_holds(house: House) -> None:
-    """Until it is over, or the site has answered."""
+    """Ends a rest when it is over, or when the site has answered."""
     session, other = house.session(), house.session("b")
     await house.tell(session)
     rests = [ProxyRest("p", "a b", 9_000, 2), ProxyRest("q", "a b", 5_000, REFUSED)]
@@ -255,7 +255,7 @@ def spend(requests: int, size: int) -> PoolSpend:
 async def test_a_proxy_rests_for_a_site_that_all_workers_together_have_used_it_for(
     house: House,
 ) -> None:
-    """And then its count restarts; each site has its own."""
+    """Lets a proxy rest for a site after its uses by all workers, and counts again per site."""
     first, second = house.session("a"), house.session("b")
     assert told(await house.tell(first, uses=[use("p", "a", 6, 10), use("p", "b", 9, 10)])) == []
     assert told(await house.tell(second, uses=[use("p", "a", 3, 10)])) == []
@@ -305,7 +305,7 @@ async def test_workers_that_use_proxies_know_how_many_they_are_and_each_its_plac
 async def test_who_comes_late_hears_of_all_rests_and_then_of_what_came_after(
     house: House,
 ) -> None:
-    """In pages, however many there are; nothing is reported twice, and nothing is left out."""
+    """Reports all rests to a late reader in parts, nothing twice and nothing left out."""
     late, session = house.session("late"), house.session()
     many = [ProxyRest("p", f"s{number}", 1_000 + number, REFUSED) for number in range(2_000)]
     await house.tell(session, rests=many)
@@ -345,7 +345,7 @@ async def test_more_news_than_a_call_tells_come_with_the_next(house: House) -> N
 
 
 async def test_news_that_are_lost_are_made_up_for_by_all_rests(house: House) -> None:
-    """With Redis, or because there were none for an hour."""
+    """Reports all rests again after a loss of Redis, or an hour without news."""
     session, other = house.session(), house.session("b")
     await house.tell(session, rests=[ProxyRest("p", "a", 60_000, REFUSED)])
     assert len((await house.tell(other)).news) == 1
@@ -438,7 +438,7 @@ async def test_everything_ends_by_itself(house: House) -> None:
 
 
 async def test_what_the_table_drops_is_forgotten(house: House) -> None:
-    """However many proxies it has."""
+    """Forgets dropped proxies, however many there are."""
     session = house.session()
     proxies = tuple(Proxy(scheme="http", host="10.0.0.1", port=port) for port in range(1, 2_503))
     await house.bench.redis.hset(

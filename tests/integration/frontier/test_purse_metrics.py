@@ -20,7 +20,7 @@ SHOP = Buyer("news", "http://a.example:80", "a.example", "shop", None)
 
 
 async def test_money_and_budgets_of_all_purses_are_published(bench: Bench) -> None:
-    """In units of the currency; a purse without budgets, and one that is removed, have none."""
+    """Publishes money in units of its currency; missing budgets have no value."""
     purses = bench.frontier.purses
     for purse in (NEWS, Purse(name="off", currency="EUR", day=0)):
         assert await purses.put(purse) == OK

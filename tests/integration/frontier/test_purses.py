@@ -133,7 +133,7 @@ async def test_a_purse_pays_for_whom_and_what_it_is_meant(
 
 
 async def test_nothing_is_paid_on_a_memory_that_may_have_holes(bench: Bench) -> None:
-    """After a restart of Redis the purse is closed until an operator adopts it."""
+    """Closes a purse after a restart of Redis until an operator adopts it."""
     purses = await opened(bench)
     await reserve(purses, "a")
     await bench.pretend_restart()

@@ -31,7 +31,7 @@ MOST_RED, TOLD_EVERY = 5, 500
 
 
 async def test_random_lives_agree_with_the_model(redis_server: RunningServer) -> None:
-    """Whatever happens in whatever order, queues, leases, ledgers and endings are as expected."""
+    """Compares queues, leases, ledgers and endings with the model after random operations."""
     seeds, red = iter(range(FIRST_SEED, FIRST_SEED + SEEDS)), list[Exception]()
     async with asyncio.TaskGroup() as lanes:
         for database in range(1, LANES + 1):

@@ -72,7 +72,7 @@ def turn(of: ScheduleState, **what: object) -> Turn:
 
 
 async def test_it_is_kept_as_it_was_set(bench: Bench) -> None:
-    """Nothing of it is lost; it fires after the time at which it took effect."""
+    """Keeps all of a schedule, and fires it after the time at which it took effect."""
     assert await say(bench, "set") == "set"
     found = await state(bench)
     assert found.schedule == NIGHTLY
@@ -105,7 +105,7 @@ async def test_there_is_a_limit(bench: Bench) -> None:
 
 @pytest.mark.parametrize("do", ["remove", "pause", "resume", "fire", "show"])
 async def test_what_is_unknown_stays_so(bench: Bench, do: Do) -> None:
-    """Nothing comes to be by asking."""
+    """Creates nothing when unknown schedules are requested."""
     assert await say(bench, do) == "unknown"
     assert await bench.frontier.schedules.one(*NIGHTLY.key) is None
     assert await told(bench) == []
@@ -166,7 +166,7 @@ async def test_a_change_meanwhile_is_looked_at_again(bench: Bench) -> None:
 
 
 async def test_removed_meanwhile_it_does_not_come_back(bench: Bench) -> None:
-    """Neither by a firing in progress nor by one that begins."""
+    """Does not restore a removed schedule by a firing that is in progress or begins."""
     await say(bench, "set")
     before = await state(bench)
     await say(bench, "remove")
@@ -176,7 +176,7 @@ async def test_removed_meanwhile_it_does_not_come_back(bench: Bench) -> None:
 
 
 async def test_whoever_goes_on_knows_how_it_began(bench: Bench) -> None:
-    """Until it has fired; one that has been brought to its end cannot begin again."""
+    """Restores a firing that has begun; one that has ended cannot begin again."""
     await say(bench, "set")
     before = await state(bench)
     assert await bench.frontier.schedules.begin(before, AT, stops=True) == 0
@@ -209,7 +209,7 @@ async def test_seeds_that_change_while_they_are_fed_are_others(bench: Bench) -> 
 
 
 async def test_a_skip_tells_why(bench: Bench) -> None:
-    """In a sentence, if there is one; with its event, and until the next skip."""
+    """Reports why a firing was skipped, with its event, until the next skip."""
     await say(bench, "set")
     await told(bench)
     skips = [Skip(AT, "no_seeds", detail="line 3: not JSON")]
@@ -224,7 +224,7 @@ async def test_a_skip_tells_why(bench: Bench) -> None:
 
 
 async def test_seeds_are_awaited_by_the_number_of_the_last(bench: Bench) -> None:
-    """Until intake has had it, whichever numbers they have."""
+    """Awaits seeds until intake has read the last number, whichever numbers they have."""
     await say(bench, "set")
     fired = Fired(AT, CRAWL, 2, 0, MOST_SEEDS + 1)
     assert await bench.frontier.schedules.done(turn(await state(bench), fired=fired))
@@ -311,7 +311,7 @@ async def test_its_end_is_not_looked_at(bench: Bench) -> None:
 
 
 async def test_repetitions_are_counted_with_it(bench: Bench) -> None:
-    """Where there is such a schedule; an unknown name leaves no key."""
+    """Counts repetitions with their schedule; an unknown name leaves no key."""
     await say(bench, "set")
     feed = bench.feed
     for name in ("nightly", "nobody"):

@@ -179,7 +179,7 @@ async def test_a_crawl_is_moved_in_small_steps(
 async def test_a_list_reads_so_many_lengths_a_call(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the number of domains, and of bands in each."""
+    """Reads a bounded number of lengths per call, whatever the number of domains and queues."""
     monkeypatch.setattr(queries, "QUEUES_PER_CALL", A_STEP)
     await fill(bench)
     scripts.clear()

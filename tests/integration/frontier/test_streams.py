@@ -63,7 +63,7 @@ async def test_readers_share_the_work(bench: Bench) -> None:
 
 
 async def test_what_is_answered_is_gone(bench: Bench) -> None:
-    """Only what was said to be answered leaves the stream."""
+    """Removes only answered requests from the stream."""
     await bench.feed.put(*(bench.feed.command("info") for _ in range(3)))
     reader = Streams(bench.redis, KEYS, "one")
     first, *_ = await reader.actions(block_ms=0)

@@ -224,7 +224,7 @@ class Wordy(Asked):
 
 
 async def test_what_is_no_reply_is_answered_as_failed(bench: Bench) -> None:
-    """After three tries, like whatever an action raises; it does not hold up those behind it."""
+    """Answers an action without a valid reply as failed after three tries; others go on."""
     action, kafka = Wordy(3), WatchedSink(bench.clock)
     await bench.feed.say("info")
     await answers(bench, kafka, action).step()

@@ -168,7 +168,7 @@ async def capped(redis: Redis) -> AsyncIterator[None]:
 async def test_a_frontier_ten_times_its_memory_drains(
     redis: Redis, kafka_server: RunningServer, fresh_name: str
 ) -> None:
-    """Nothing is lost, nothing done twice, the ledger adds up, and no key is left."""
+    """Loses nothing and repeats nothing of a frontier ten times its memory; no key is left."""
     hosts, topics = f"127.0.0.1:{kafka_server.port}", Topics(fresh_name)
     await ensure_topics(Kafka([hosts], shape=TopicShape(partitions=2)), topics)
     bench = await open_bench(redis)

@@ -154,7 +154,7 @@ def _listening(port: int) -> socket.socket:
 
 
 def test_ports_that_the_cluster_shares_with_itself_are_refused(tmp_path: Path) -> None:
-    """Both parts that are to listen on one port are named, derived ports included."""
+    """Names both parts that would listen on one port, derived ports included."""
     ports, environment = Ports.free(), _environment(tmp_path)
     for clash, names in {
         "rest": (ports.redis + 1, "Redis-1 and REST"),

@@ -127,7 +127,7 @@ def person(
 def test_a_spider_of_ones_own_is_started_scaled_and_ended_by_up(
     person: _Person, site: CrawlerSite, tmp_path: Path
 ) -> None:
-    """From a project and from a module, next to the bundled ones, which do not notice."""
+    """Starts, scales and ends a spider of a project and of a module; others do not notice."""
     (person.folder / "extra.py").touch()
     everywhere = {"PYTHONPATH": ".", "CRAWLSTREAM_SPIDER_MODULES": "extra"}
     nothing = person.types("up", "-d", "--pipelines", "2")
@@ -217,7 +217,7 @@ def test_a_spider_that_cannot_be_run_is_refused_before_anything_starts(
 
 
 def test_a_defect_in_ones_own_spider_is_named(person: _Person) -> None:
-    """With its file and line instead of a trace."""
+    """Names file and line of a bug in a user's spider, instead of a trace."""
     (person.folder / "shop" / "spiders.py").write_text("import nowhere\n")
     up = person.types("up", "-d", "--spider", "products=1")
     assert up.returncode == 2

@@ -53,7 +53,7 @@ def _gaps(file: Path) -> list[float]:
 
 
 async def test_what_fails_again_and_again_is_started_ever_later(starts: dict[str, Path]) -> None:
-    """At once the first time, and however soon it ends; a killed one is started at once."""
+    """Restarts a killed process at once, and one that fails repeatedly ever later."""
     await wait_until(lambda: all(len(_gaps(starts[name])) >= 4 for name in _NAMES), timeout_s=60)
     for name, life_s in (("fails", _LIFE_S), ("vanishes", 0)):
         gaps = _gaps(starts[name])[:4]

@@ -11,7 +11,7 @@ from support.monitors import MonitorCluster
 def test_an_action_whose_entry_point_has_another_name_ends_the_start(
     cluster: MonitorCluster, tmp_path: Path
 ) -> None:
-    """With exit code 2 and a sentence that names the package and both names."""
+    """Exits with 2 and a sentence that names the package and both names."""
     install_example_plugin(tmp_path)
     points = tmp_path / "pinger-1.dist-info" / "entry_points.txt"
     points.write_text(points.read_text().replace("ping = pinger:PingM", "pong = pinger:PingM"))

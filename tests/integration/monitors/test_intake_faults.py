@@ -143,7 +143,7 @@ async def test_requests_take_effect_once_through_kills_joins_and_leaves(
 async def test_after_feed_stop_feed_only_the_last_is_left(
     frontier: Frontier, clients: Clients, monitors: Monitors, wait_until: WaitUntil
 ) -> None:
-    """In one partition, and through three without keys, whichever is read first, under kills."""
+    """Keeps only the last feed, through one partition or three, under kills."""
     for number in range(STOPS):
         for name, partitions in {"one": (0, 0, 0), "three": (0, 1, 2)}.items():
             crawlid = f"{name}-{number}"

@@ -176,7 +176,7 @@ def restore_copy(server: RunningServer, copy: Path) -> None:
 async def test_what_was_over_stays_over_and_the_rest_completes(
     place: Place, how: str, tmp_path: Path, wait_until: WaitUntil
 ) -> None:
-    """Whatever happened since the copy: no second ending, no old stop or edit, the same ids.
+    """Repeats no ending, stop or edit after a loss, and completes the rest under the same ids.
 
     What was done before the copy is not done again.
     """

@@ -283,7 +283,7 @@ async def test_a_broken_frontier_is_waited_for_too(
     redis: Redis,
     wait_until: WaitUntil,
 ) -> None:
-    """When nothing can be put, the fault is not the records': one is rejected, not all."""
+    """Rejects one record, not all, while the frontier is broken: the fault is not theirs."""
     cluster.feed_in_order("broken", seed("sound"))
     await wait_until(lambda: has_admitted(frontier, "sound", 1))
     positions = cluster.keys.positions()

@@ -73,7 +73,7 @@ async def test_pools_are_in_redis_before_rules_are_and_follow_every_edit(
 
 
 async def test_an_older_table_never_replaces_a_newer_one(redis: Redis, fresh_name: str) -> None:
-    """Nor does that of another node; one that could not be read gives way to any."""
+    """Replaces no newer table by an older one, or by another node's."""
     pools = Frontier(redis, FrontierKeys(fresh_name)).pools
     assert await pools.copy(PoolTable(default="(unreadable)"))
     assert await pools.copy(PoolTable(czxid=5, mzxid=7))

@@ -211,7 +211,7 @@ async def test_who_says_so_gets_it(house: House, wanted: str) -> None:
 
 
 def test_no_line_is_without_its_test() -> None:
-    """Nor a test without its line."""
+    """Tests each line of the guide, and has no test without its line."""
     assert list(lines_of_the_guide()) == list(CHECKS)
 
 

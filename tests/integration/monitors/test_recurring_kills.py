@@ -187,7 +187,7 @@ def house(
 async def test_each_seed_is_fetched_once_a_firing_whoever_dies(
     house: House, stack: ExitStack
 ) -> None:
-    """And each article once in the life of a Redis that remembers it."""
+    """Fetches each seed once a firing, and each article once while Redis remembers it."""
     site = house.site
     assert isinstance(site, News)
     deaths, stop = Deaths(house, stack), asyncio.Event()

@@ -219,7 +219,7 @@ async def test_every_stop_is_answered_under_its_own_uuid(
 async def test_a_crawl_is_paused_moved_and_resumed(
     cluster: MonitorCluster, frontier: Frontier, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """In record order, each answered by its uuid; one for a run that is not open is an error."""
+    """Answers each action by its uuid in record order; an error if no run is open."""
     steered = ("pause", "reprioritize", "resume", "pause")
     seeds = [seed("steered", number) for number in range(3)]
     asked = [
@@ -320,7 +320,7 @@ async def test_rules_are_edited_copied_and_fenced(
 async def test_replies_go_to_an_applications_own_topic_too(
     cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """With KAFKA_APPID_TOPICS there is ``<prefix>.outbound_<appid>``, made like all the others."""
+    """Creates ``<prefix>.outbound_<appid>`` with KAFKA_APPID_TOPICS, like other topics."""
     reply = await witness.answered(witness.feed_request(**action("info", crawlid="nothing")))
     topic = cluster.topics.for_app(cluster.topics.outbound, APP)
     assert topic is not None
@@ -472,9 +472,9 @@ async def test_an_emptied_redis_gets_its_rules_again(
     redis: Redis,
     wait_until: WaitUntil,
 ) -> None:
-    """Without rules nothing is granted; they come back by themselves; questions go on.
+    """Grants nothing without rules until they are restored; questions are answered.
 
-    What the monitor says of it is a line each: nothing in it has failed.
+    The monitor logs a line each: nothing in it has failed.
     """
     await wait_until(frontier.rules.table)
     said = len(monitor.logged())

@@ -246,7 +246,7 @@ async def test_a_firing_that_is_requested_again_is_skipped(
 
 
 async def test_what_cannot_fire_is_refused(place: Place) -> None:
-    """As any request: with the reason, under its uuid."""
+    """Refuses a schedule that cannot fire with the reason, under its uuid."""
     reply = await place.set("bad", cron="@daily")
     assert (reply["action"], reply["schedule"]) == ("rejected", "bad")
     assert "write `0 0 * * *`" in reply["errors"][0]
@@ -306,7 +306,7 @@ async def test_a_death_amid_a_firing_that_stops_stops_once(
 async def test_seeds_of_a_file_enter_once_though_their_feeder_dies(
     place: Place, tmp_path: Path, wait_until: WaitUntil
 ) -> None:
-    """Among them; a line that is not a seed is reported, and nothing of its file is fed."""
+    """Feeds each seed of a file once though the feeder dies; a bad line feeds nothing."""
     file = tmp_path / "seeds.txt"
     file.write_text("\n".join(_seeds(FILE_SEEDS)))
     with place.redis_monitor(FAILPOINT="amid_fire:kill") as doomed:

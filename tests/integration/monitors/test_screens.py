@@ -112,7 +112,7 @@ async def _fill(rest: RestProcess, wait_until: WaitUntil) -> None:
 async def test_screens_suit_a_phone_and_a_screen_reader(
     rest: RestProcess, cluster: MonitorCluster, tab: Tab, redis: Redis, wait_until: WaitUntil
 ) -> None:
-    """Nothing lies beyond the right edge; each cell has its name; buttons come first."""
+    """Fits a narrow screen; each cell has its name, and buttons come first."""
     await _fill(rest, wait_until)
     await asyncio.to_thread(_publish, cluster)
     quality = {"a.rather.long.name.of.a.field": {"present": 1, "valid": 0.5}}

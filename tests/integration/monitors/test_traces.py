@@ -190,7 +190,7 @@ def _feed_others(cluster: MonitorCluster, site: CrawlerSite) -> None:
 async def test_traces_of_sampled_pages_are_named_by_their_ids(
     cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil, tmp_path: Path
 ) -> None:
-    """With a share of 1 each page has the trace of its ``id``, and its intake if it is a seed.
+    """With a share of 1, each page has the trace of its ``id``, and each seed its intake.
 
     A page that fails says why, and one that pays for robots.txt is not fetched. The spans of
     pipelines follow. With a collector that is down, or without one, the pages are the same, and a

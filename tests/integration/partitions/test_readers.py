@@ -85,7 +85,7 @@ async def test_status_names_a_partition_and_its_server(
 async def test_a_url_is_asked_of_its_domains_partition(
     bench: DividedBench, three: Sequence[RunningServer]
 ) -> None:
-    """Where that is away the error names it; all other URLs are answered."""
+    """Names the partition of a URL that is unavailable; all other URLs are answered."""
     inspector, domains = bench.frontiers.inspector, bench.domains()
     three[2].kill()
     report = await inspector.url(f"http://{domains[0]}/a", await inspector.crawls(5))

@@ -52,7 +52,7 @@ async def test_who_is_refused_has_noted_nothing(frontiers: Frontiers) -> None:
 
 
 async def test_of_two_clusters_that_begin_at_once_one_is_refused(frontiers: Frontiers) -> None:
-    """Never both, and never one in each part."""
+    """Refuses one of two clusters that begin at once, in all parts the same one."""
     for _ in range(5):
         joins = [join_cluster(settings, frontiers) for settings in (OURS, OTHERS) * 3]
         ended = await asyncio.gather(*joins, return_exceptions=True)

@@ -76,7 +76,7 @@ async def test_a_database_that_is_away_holds_up_its_own_pipeline_only(
     fresh_name: str,
     wait_until: WaitUntil,
 ) -> None:
-    """From the start, and at a stop: others store pages, and its own are rows when it is back."""
+    """Delays only the pipeline of an unavailable database, from the start and at a stop."""
     url = postgres_server.make_database(fresh_name)
     proxy = FaultyProxy(free_block(1), postgres_server.port)
     cluster.describe()

@@ -113,7 +113,7 @@ def is_alive(pid: int) -> bool:
 async def test_items_have_the_columns_of_their_schema(
     cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
-    """In Parquet, and those that are invalid say why."""
+    """Stores items in the columns of their schema; invalid ones say why."""
     cluster.describe(which="parquet", more=STAGES)
     cluster.feed([page(1, "Lamp 5", "Cheap 0"), page(2, "Desk 7")])
     with cluster.process().running():
@@ -126,7 +126,7 @@ async def test_items_have_the_columns_of_their_schema(
 async def test_items_are_stored_once_and_hostile_pages_are_undelivered(
     cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
-    """Whatever a page does to its worker, its neighbours are stored and the account closes."""
+    """Stores the other pages, whatever a page does to its worker; the account closes."""
     cluster.describe(more=STAGES, sink="max_records = 50")
     cluster.feed(page(n, f"Lamp{n} 5", f"Cheap{n} 0") for n in range(60))
     hostile = ["hang", "crash", "raise", "eat"]
@@ -172,7 +172,7 @@ price = {present = 1, valid = 0.9}
 async def test_the_quality_of_a_run_is_told(
     cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
-    """When all of it is stored: which field fails, how often, by which rule; by all doors alike."""
+    """Reports quality when a run is stored: fields, rates and rules, equally everywhere."""
     cluster.describe(more=f"{STAGES}{EXPECT}", sink="max_records = 7")
     cluster.feed(page(n, "Lamp 5", "Desk 0" if n < 3 else "Desk 7") for n in range(10))
     cluster.end_run(done=10)
@@ -284,7 +284,7 @@ async def test_a_pipeline_whose_stages_refuse_everything_waits(
 
 
 async def test_stages_that_cannot_be_loaded_end_the_start(cluster: PipelineCluster) -> None:
-    """With a sentence, and no stack trace."""
+    """Ends the start with a sentence, and no stack trace."""
     cluster.describe(more='stage = [{use = "python:nowhere:f"}]')
     for verb in ("check", "run"):
         done = cluster.command(verb)

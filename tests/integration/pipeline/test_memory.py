@@ -148,7 +148,7 @@ def result(path: str, number: int, *, at: float, **more: Any) -> bytes:
 
 
 async def test_what_is_read_twice_is_learnt_once(bench: Bench) -> None:
-    """Again by a process that was frozen, in another partition, and behind what is known."""
+    """Learns a record once, though a frozen process or another partition reads it again."""
     asked = bench.pipeline
     first, second = result("a", 1, at=0), result("a", 2, at=HOUR_S, body=b"other")
     frozen = writer.sink_of(asked, bench.file.parent / "frozen")
@@ -164,7 +164,7 @@ async def test_what_is_read_twice_is_learnt_once(bench: Bench) -> None:
 
 
 async def test_partitions_learn_of_one_page_one_after_the_other(bench: Bench) -> None:
-    """Nothing that one of them has learnt is overwritten by another, new pages included."""
+    """Overwrites nothing that another partition has learnt of a page, new pages included."""
     paths = [f"p{n}" for n in range(20)]
 
     async def read_all(partition: int) -> None:
@@ -197,7 +197,7 @@ async def test_what_others_are_learning_is_waited_for(bench: Bench, wait_until: 
 
 
 async def test_a_page_that_says_noindex_is_gone_until_it_does_not(bench: Bench) -> None:
-    """With ``respect``; such a page does not enter, and its visits become rare."""
+    """Counts such a page as gone with ``respect``; it does not enter, and visits become rare."""
     bench.describe(more='respect = ["noindex"]')
     said, over = ("noindex",), ("unavailable_after=5",)
     await bench.learn(result("a", 1, at=0), result("b", 2, at=0, directives=said))
@@ -268,7 +268,7 @@ async def test_what_is_due_is_fed_once_whoever_dies(
 
 
 async def test_what_nothing_is_heard_of_is_due_again(bench: Bench) -> None:
-    """When its claim is over, and then each time twice as late; an answer ends that."""
+    """Visits a page without an answer again when its claim ends, each time twice as late."""
     bench.describe('base = "1h"\nanswer_within = "100s"')
     await bench.learn(result("a", 1, at=0))
     store = bench.store()
@@ -289,7 +289,7 @@ async def test_what_nothing_is_heard_of_is_due_again(bench: Bench) -> None:
 
 
 async def test_visits_cost_what_is_allowed(bench: Bench) -> None:
-    """Neither a day's number nor that of pages in flight is exceeded, however many processes."""
+    """Exceeds neither the visits per day nor those in flight, with any number of processes."""
     bench.describe("per_day = 864_000\nin_flight = 30")
     await bench.learn(*(result(f"{n}", n, at=0) for n in range(60)))
     bench.shift(30 * 86_400)
@@ -423,7 +423,7 @@ async def test_domains_without_a_lastmod_for_long_are_forgotten(
 async def test_who_leaves_does_not_wait_for_a_frozen_database(
     bench: Bench, postgres_server: RunningPostgres, wait_until: WaitUntil
 ) -> None:
-    """Neither the visits nor the thread that asks for them keep their process from its end."""
+    """Ends a process though its database is frozen during visits."""
     bench.describe('min = "1s"')
     looks = "select 1 as it from pg_stat_activity where application_name like '%visits'"
 
@@ -447,7 +447,7 @@ async def test_who_leaves_does_not_wait_for_a_frozen_database(
 async def test_people_see_what_is_known(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And have a page visited out of turn."""
+    """Shows a page of the memory, and visits it out of turn on request."""
     monkeypatch.setenv("CRAWLSTREAM_PIPELINES", str(bench.file))
     await bench.learn(result("a", 1, at=86_000), result("b", 2, at=86_000))
     capsys.readouterr()
@@ -535,7 +535,7 @@ def _titled(path: str, number: int, *, at: float, title: str | None = None) -> b
 async def test_a_time_that_is_none_is_refused(
     since: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With examples of those that are."""
+    """Refuses other texts as a time, with examples."""
     bench = Bench(f"sqlite:///{tmp_path}/news.db", tmp_path)
     monkeypatch.setenv("CRAWLSTREAM_PIPELINES", str(bench.file))
     words = ["pages", "changed", "news", "--since", since]

@@ -99,7 +99,7 @@ def urls(claim: VisitClaim) -> Sequence[str]:
 
 @pytest.mark.parametrize("is_fed", [True, False])
 async def test_a_clock_that_jumps_by_days_stops_no_visits(memory: Memory, *, is_fed: bool) -> None:
-    """As soon as it is right all pages are visited, as an occasion that no claim had before."""
+    """Visits all pages once the clock is right, under an occasion that no claim had before."""
     occasions = list[int]()
     for days in OFF:
         memory.set_clock(days)

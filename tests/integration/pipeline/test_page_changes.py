@@ -178,9 +178,10 @@ async def test_nothing_internal_is_sent_to_and_old_changes_are_given_up(
     fresh_name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After a day a change is on the topic of undelivered records, whole and with the reason.
+    """Gives up a change after a day, and the oldest if too many wait.
 
-    So are the oldest where too many wait. The secret is in no log.
+    They are on the topic of undelivered records, whole and with the reason. The secret is in no
+    log.
     """
     monkeypatch.setattr(webhook_store, "_FIRST_PAUSE_S", 0.0)
     hosts, topics = f"127.0.0.1:{kafka_server.port}", Topics(fresh_name)

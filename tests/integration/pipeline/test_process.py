@@ -241,7 +241,7 @@ async def test_a_pipeline_may_begin_with_what_comes_next(
 
 
 def test_a_pipeline_ends_with_its_source(cluster: PipelineCluster) -> None:
-    """With that option: when all is stored that was there at its start, and not before."""
+    """Ends with `--until-end` when all that was there at the start is stored."""
     files = f'kind = "files"\npath = "{cluster.out}"\nformat = "jsonl"\nmax_age = "1h"'
     cluster.describe_sink(files)
     for pages in (3, 5):
@@ -266,7 +266,7 @@ def test_a_pipeline_ends_with_its_source(cluster: PipelineCluster) -> None:
 
 
 def test_a_person_is_told_what_is_wrong(cluster: PipelineCluster) -> None:
-    """In one sentence, with exit code 2, before anything runs."""
+    """Reports errors in one sentence with exit code 2, before anything runs."""
     cluster.describe(sink="colour = 1")
     for verb in ("run", "check", "list"):
         done = cluster.command(verb)

@@ -31,7 +31,7 @@ STAGE = 'workers = 0\nstage = [{use = "where", status = ["404"]}]'
 def test_an_account_counts_pages_as_the_ending_does(
     cluster: PipelineCluster, kind: str, more: str
 ) -> None:
-    """Also those that the pipeline leaves out; repeats count once."""
+    """Counts pages like the ending, filtered ones included and repeats once."""
     sinks = {
         "files": f'path = "{cluster.out}"\nformat = "jsonl"\nmax_age = "1h"',
         "sql": f'url = "sqlite:///{cluster.home}/pages.db"',

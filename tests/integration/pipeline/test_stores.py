@@ -22,7 +22,7 @@ from support.waiting import WaitUntil
 async def test_a_store_that_cannot_create_exclusively_is_refused(
     cluster: PipelineCluster, tmp_path: Path
 ) -> None:
-    """At the start, with exit code 2 and what to do, before a record is read."""
+    """Refuses such a store at the start, with exit code 2 and a remedy, before reading."""
     (tmp_path / "sitecustomize.py").write_text(
         "import fsspec\n"
         "from fsspec.implementations.memory import MemoryFileSystem\n"
@@ -44,7 +44,7 @@ async def test_a_store_that_cannot_create_exclusively_is_refused(
 async def test_a_pipeline_waits_for_its_store(
     cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
-    """Nothing is lost, nothing is read twice into the files; when it is back, all goes on."""
+    """Waits for its store, loses nothing and reads nothing twice into files."""
     cluster.describe()
     cluster.feed(record(n) for n in range(5))
     process = cluster.process()
@@ -97,7 +97,7 @@ async def test_a_disk_that_is_no_longer_mounted_is_no_empty_store(
 
 
 def test_the_spool_of_a_process_that_died_is_removed(tmp_path: Path) -> None:
-    """By the next one; that of a process that lives is left alone."""
+    """Removes the spool of a dead process, and leaves that of a running one."""
     living = Spool(tmp_path)
     kept = living.new_file()
     kept.write_bytes(b"mine")
@@ -114,7 +114,7 @@ def test_the_spool_of_a_process_that_died_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_spool_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    """With the setting that leads elsewhere."""
+    """Names the setting of the spool when it cannot be written."""
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="set CRAWLSTREAM_SPOOL"):
         Spool(tmp_path / "file")

@@ -87,7 +87,7 @@ def test_the_guide_to_iceberg_tables(cluster: PipelineCluster) -> None:
 
 
 def test_a_table_that_does_not_fit_is_refused(cluster: PipelineCluster) -> None:
-    """In one sentence: by the check, and where another edition would write its pages again."""
+    """Refuses a table that does not fit in one sentence, and a second edition in one table."""
     sink = 'kind = "delta"\nurl = "lake"'
     cluster.describe_sink(sink)
     cluster.feed([record(1)])

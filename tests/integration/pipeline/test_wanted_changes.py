@@ -50,7 +50,7 @@ async def replay(ground: Ground, each: Undelivered) -> bool:
 async def test_a_change_that_was_given_up_is_sent_after_a_replay(
     ground: Ground, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Under its id and with its body, and once however often it was replayed meanwhile."""
+    """Sends a replayed change once, under its id and with its body, after any number of replays."""
     async with web_receiver() as receiver:
         ground.more = hook(receiver)
         sink = KeepingSink()
@@ -78,7 +78,7 @@ async def test_a_change_that_was_given_up_is_sent_after_a_replay(
 async def test_a_replay_that_sends_nothing_says_why(
     ground: Ground, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a webhook, and for a change whose bytes were too large to keep."""
+    """Says why a replay sends nothing: no webhook, or a change too large to keep."""
     async with web_receiver() as receiver:
         ground.more = hook(receiver)
         await ground.learn(page(1, 0))

@@ -124,7 +124,7 @@ async def test_a_record_that_kills_three_workers_is_undelivered(
 
 
 async def test_a_worker_that_somebody_kills_is_replaced() -> None:
-    """Nothing is undelivered for it."""
+    """Replaces a worker that was killed, and delivers all pages."""
     async with Workers("by_body", workers=1).running() as workers:
         (first,) = await workers.run([b"a"])
         assert first.rows
@@ -167,7 +167,7 @@ async def test_what_code_of_users_prints_is_no_answer() -> None:
 
 
 async def test_stages_that_cannot_be_loaded_are_told_in_a_sentence() -> None:
-    """As they are without workers."""
+    """Reports such stages in a sentence, as without workers."""
     workers = Workers("none")
     with pytest.raises(ConfigError, match=r"stage none: .* has no none"):
         await workers.pool.open()
@@ -178,7 +178,7 @@ async def test_stages_that_cannot_be_loaded_are_told_in_a_sentence() -> None:
 async def test_no_worker_outlives_its_parent(
     how: signal.Signals, trace: Path, wait_until: WaitUntil
 ) -> None:
-    """Even one that hangs in code of users when the parent is killed."""
+    """Ends all workers with their parent, also one that hangs in a user's code."""
     program = """
 import asyncio, sys
 from integration.pipeline.test_workers import Workers

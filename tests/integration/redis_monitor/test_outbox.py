@@ -126,7 +126,7 @@ async def test_a_dead_letter_that_no_topic_takes_is_cut(bench: Bench) -> None:
 
 
 async def test_only_what_was_not_acknowledged_is_sent_again(bench: Bench) -> None:
-    """However often Kafka takes but one of a list."""
+    """Sends only unacknowledged records again, however few of a list Kafka takes."""
     await bench.feed.seeds("a/1")
     await bench.worker.crawl_all()
     await bench.advance(GRACE_MS)
@@ -154,7 +154,7 @@ async def test_no_other_monitor_tells_what_one_is_telling(bench: Bench) -> None:
 
 
 async def test_an_ending_answers_the_clients_that_still_wait(bench: Bench) -> None:
-    """With how the run ended; who was answered before has no second reply."""
+    """Answers clients that still wait with the ending, each once."""
     waiting = {"answer": "page"}
     await bench.feed.seeds("a/1", uuid="u1", **waiting)
     (lease,) = await bench.worker.lease(5)
@@ -172,7 +172,7 @@ async def test_an_ending_answers_the_clients_that_still_wait(bench: Bench) -> No
 
 
 async def test_a_dead_letter_answers_the_client_that_waits(bench: Bench) -> None:
-    """With its reason, by which it is counted; the ending of its run answers no client again."""
+    """Answers with the reason of a dead letter, and counts it; the ending answers no other."""
     await bench.feed.seeds("a/1", uuid="u1", answer="page")
     await give_up(bench)
     sink, before = Verdicts(), without_page("killed_worker")

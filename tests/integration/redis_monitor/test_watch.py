@@ -147,7 +147,7 @@ async def test_a_node_made_anew_is_told_as_such(
 async def test_a_lost_session_is_replaced(
     hosts: list[str], path: str, tool: KazooClient, listener: Listener
 ) -> None:
-    """After the session was ended by the server, changes are seen as before."""
+    """Sees changes as before after the server has ended the session."""
     tool.create(path, (RULE % 1).encode(), makepath=True)
     async with watching(hosts, path, listener) as watch:
         await wait_until(lambda: listener.hits == 1)
@@ -237,7 +237,7 @@ async def test_a_frozen_zookeeper_raises_an_alarm_and_no_limit(
 async def test_a_stop_leaves_no_thread_behind(
     hosts: list[str], path: str, listener: Listener
 ) -> None:
-    """With or without answers of ZooKeeper, the threads of the watch end with it."""
+    """Ends the threads of the watch, with or without answers of ZooKeeper."""
 
     def helpers() -> set[threading.Thread]:
         return {t for t in threading.enumerate() if not t.name.startswith("asyncio_")}

@@ -56,7 +56,7 @@ async def topic(hosts: list[str], fresh_name: str) -> str:
 
 
 async def test_each_run_that_ended_in_the_period_counts_once(hosts: list[str], topic: str) -> None:
-    """With its pages, also where it has paid nothing; a run that goes on does not count."""
+    """Counts each run that ended in the period once, unpaid ones too, and no open run."""
     kafka, now_ms = Kafka(hosts), int(time.time() * 1000)
     found = await read_charges(kafka, topic, now_ms - 3_600_000)
     assert found == RunCharges(100, {"USD": 50 * CENT, "EUR": CENT})
@@ -70,7 +70,7 @@ async def test_runs_shows_what_each_run_has_paid(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """For people in currencies, and for programs in millionths."""
+    """Shows what each run has paid: currencies for people, millionths for programs."""
     monkeypatch.setenv("KAFKA_HOSTS", hosts[0])
     monkeypatch.setenv("KAFKA_TOPIC_PREFIX", topic.partition(".")[0])
     command = ["runs", KEY.crawlid, "--appid", "shop", "--spider", "link"]

@@ -228,7 +228,7 @@ def command(
 
 
 def test_a_person_lists_and_compares(command: Callable[..., tuple[int, str, str]]) -> None:
-    """Both verbs answer in lines for people, in JSON for programs, in a sentence on errors."""
+    """Lists and compares runs in lines, JSON, and one sentence for errors."""
     status, out, _ = command("runs", KEY.crawlid)
     assert status == 0
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [

@@ -80,7 +80,7 @@ async def test_a_full_redis_can_still_be_joined(redis: Redis) -> None:
 
 
 async def test_of_those_that_join_at_once_one_decides(redis: Redis) -> None:
-    """However they interleave, all that stay have the same value."""
+    """Keeps the value of one process, however several that join at once interleave."""
     for _ in range(20):
         all_of_them = [heartbeat(redis, RETRY_TIMES=str(number % 3)) for number in range(6)]
         joining = (one.join() for one in all_of_them)

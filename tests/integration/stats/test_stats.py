@@ -276,7 +276,7 @@ async def test_a_process_tells_what_it_does(redis: Redis) -> None:
 
 
 async def test_a_process_that_falls_silent_is_forgotten(redis: Redis) -> None:
-    """Once its key has expired a process is neither told nor kept in the index."""
+    """Removes a process from reports and index once its key has expired."""
     heartbeat = Heartbeat(redis, KEYS, Process(kind="crawler", spider="link"))
     await heartbeat.beat()
     assert 0 < await redis.ttl(KEYS.process(heartbeat.process.name)) <= 20
@@ -288,7 +288,7 @@ async def test_a_process_that_falls_silent_is_forgotten(redis: Redis) -> None:
 
 
 async def test_a_spider_of_which_no_crawler_runs_is_told(redis: Redis) -> None:
-    """With those that there are; without an answer from Redis nothing is claimed."""
+    """Names the running spiders; claims nothing without an answer from Redis."""
     place = redis.connection_pool.connection_kwargs
     settings = load_settings(redis_host=place["host"], redis_port=place["port"])
     await Heartbeat(redis, KEYS, Process(kind="crawler", spider="link")).beat()

@@ -19,7 +19,7 @@ async def _heard(redis: Redis, heartbeat: Heartbeat) -> Process:
 
 
 async def test_the_latest_lines_are_told_while_somebody_looks(redis: Redis) -> None:
-    """With the first heartbeat after it, and no more unless the request is repeated."""
+    """Sends the latest log lines with the first heartbeat after a request, and then no more."""
     watched, other = [Heartbeat(redis, KEYS, Process(kind="rest")) for _ in range(2)]
     for number in range(LINES + 1):
         note_complaint(None, "", {"level": "info", "event": f"line {number}", "url": "http://x"})
@@ -43,7 +43,7 @@ async def test_the_latest_lines_are_told_while_somebody_looks(redis: Redis) -> N
 
 
 async def test_a_process_drains_once(redis: Redis) -> None:
-    """However often its heartbeat finds the wish; what cannot drain does not say that it can."""
+    """Drains a process once, however often its heartbeat finds the request."""
     drained: list[str] = []
     crawler = Heartbeat(redis, KEYS, Process(kind="crawler"), drain=lambda: drained.append("x"))
     other = Heartbeat(redis, KEYS, Process(kind="rest"))

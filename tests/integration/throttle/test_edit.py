@@ -124,7 +124,7 @@ async def test_a_rule_is_set_changed_and_removed(editor: ThrottleEditor) -> None
 
 
 async def test_a_node_without_a_default_stays_without(editor: ThrottleEditor, node: Node) -> None:
-    """Only seeding writes the default; a new rule borrows from the settings' meanwhile."""
+    """Writes the default only when seeding; a new rule borrows from the settings'."""
     node.write("blacklist: []")
     table = await editor.set_rule("a.com", scale=0.5)
     assert table.rules == {"a.com": ThrottleRule(hits=10, window_s=60, scale=0.5)}

@@ -81,7 +81,7 @@ async def test_redis_is_killed_in_the_middle(
 async def test_a_slow_body_is_not_the_latency(
     cluster: CrawlerCluster, site: CrawlerSite, redis: Redis
 ) -> None:
-    """Only the time to the first byte counts: the rest may be the bandwidth of the crawler."""
+    """Measures the time to the first byte only; the rest may be the crawler's bandwidth."""
 
     def pieces() -> Iterator[bytes]:
         yield b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nh"

@@ -163,7 +163,7 @@ async def test_many_clients_at_once_get_exactly_the_allowance(redis: Redis) -> N
 async def test_workers_side_by_side_keep_the_rule_by_the_wall_clock(
     redis: Redis, rule: ThrottleRule
 ) -> None:
-    """With a real clock, several workers and late sends, no window of real sends is crowded."""
+    """Crowds no window of real sends, with a real clock, several workers and late sends."""
     bench = await open_bench(redis, rule)
     await bench.feed.seeds(*(f"a/{i}" for i in range(150)))
     random, sends, until = Random(1), [], time.monotonic() + 2.0

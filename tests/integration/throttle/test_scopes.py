@@ -189,7 +189,7 @@ async def test_a_refusal_is_the_group_s_own(by_group: tuple[Bench, Worker, Worke
 
 
 async def test_who_names_no_group_gets_nothing(by_group: tuple[Bench, Worker, Worker]) -> None:
-    """When in doubt, do not send; it may settle all the same."""
+    """Grants nothing to a process without a group; it may settle all the same."""
     bench, east, _ = by_group
     await bench.feed.seeds("a/1")
     assert await come(bench.worker) == []

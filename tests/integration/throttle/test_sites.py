@@ -116,7 +116,7 @@ async def test_what_waits_when_a_rule_is_written_goes_by_it(bench: Bench) -> Non
 
 @pytest.mark.usefixtures("still")
 async def test_what_waits_when_a_rule_is_removed_goes_by_the_one_above(bench: Bench) -> None:
-    """Even if the default allows nothing, so that no call would look at the former site."""
+    """Applies the rule above to waiting pages, even if it allows nothing."""
     await part(bench, BLOCKED, {HOME: SLOW, SHOP: SLOW})
     await feed(bench, SHOP, 1, 2, 3)
     await feed(bench, HOME, 1, 2)

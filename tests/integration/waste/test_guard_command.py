@@ -57,7 +57,7 @@ async def test_a_domain_is_shown_with_its_families(
 async def test_an_unknown_domain_has_no_families(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing has been compared there."""
+    """Shows no families for a domain without compared pages."""
     await _vote(bench, "?sort")
     assert await asyncio.to_thread(run, ["frontier", "guard", "b.example"]) == 0
     report = json.loads(capsys.readouterr().out)

@@ -119,7 +119,7 @@ except ValueError:
 
 @pytest.mark.parametrize("as_json", ["True", "False"])
 def test_logs_hold_no_secrets_and_nothing_that_a_terminal_obeys(as_json: str) -> None:
-    """For people and for programs alike: no values of variables, no controls of clients."""
+    """Logs no values of variables and no control characters of clients, for any reader."""
     done = subprocess.run(
         [sys.executable, "-c", _SHOW % as_json], capture_output=True, check=True, encoding="utf-8"
     )

@@ -75,7 +75,7 @@ def test_a_name_that_is_nearly_a_setting_is_told() -> None:
 
 
 def test_a_setting_of_the_predecessor_that_is_not_needed_is_told() -> None:
-    """However the predecessor spells it, and never as advice to set what nothing reads."""
+    """Reports an unneeded setting of the predecessor in any spelling, without false advice."""
     names = ["DOMAIN_MAX_PAGE_TIMEOUT", "KAFKA_PRODUCER_TOPIC", "KAFKA_PRODUCER_BUFFER_BYTES"]
     misspellings = ["SCHEUDLER_ITEM_RETRIES", "SCHEDULER_QUEUE_TIEOUT"]
     assert list(misspelt([*names, *misspellings, "KAFKA_HOSTS"])) == [
@@ -179,7 +179,7 @@ def test_kafka_is_told_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tls_profiles_are_known_ones_and_the_default_is_always_among_them() -> None:
-    """However they are written; a wrong name is answered with those that there are."""
+    """Accepts TLS profiles in any spelling; a wrong name is answered with the known ones."""
     assert load_settings().request_limits.tls_profiles == ("default", "legacy")
     assert load_settings(tls_profiles="").tls_profiles == ("default",)
     assert load_settings(tls_profiles="legacy, default,").tls_profiles == ("default", "legacy")
@@ -211,7 +211,7 @@ def test_servers_and_number_of_partitions_follow() -> None:
     ],
 )
 def test_servers_that_cannot_be_are_named(given: dict[str, object], said: str) -> None:
-    """Before any of them is called."""
+    """Names impossible servers before any of them is called."""
     with pytest.raises(ConfigError, match=said):
         load_settings(**given)
 
@@ -295,7 +295,7 @@ def test_what_is_no_url_is_refused(variable: str, scheme: str, text: str) -> Non
 @pytest.mark.parametrize("text", ["../x", "a/./b", "a\x00b", "a\nb", "\ue000"])
 @pytest.mark.parametrize("variable", ["ZOOKEEPER_ASSIGN_PATH", "ZOOKEEPER_ID", "ZOOKEEPER_HOSTS"])
 def test_what_zookeeper_takes_in_no_path_is_refused(variable: str, text: str) -> None:
-    """When it is read, not by the first process that asks for the rules."""
+    """Refuses a path that ZooKeeper does not accept when it is read."""
     given = f"h:1/{text}" if variable == "ZOOKEEPER_HOSTS" else text
     with pytest.raises(ConfigError, match=f"{variable}: .* is not a path of ZooKeeper"):
         load_settings(**{variable: given})

@@ -72,7 +72,7 @@ def test_the_records_are_those_of_kafka_python(raw: bytes, first: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
 def test_gzip_members_are_read_one_after_the_other(size: int) -> None:
-    """Wherever a member ends: in the middle of a step, at a piece, or behind several."""
+    """Reads gzip members one after the other, wherever one ends."""
     first, second = b"a" * size, bytes(range(256)) * 400
     packed = gzip.compress(first) + gzip.compress(second) + gzip.compress(b"")
     assert b"".join(pieces(1, packed)) == first + second
@@ -89,7 +89,7 @@ def test_parts_that_hold_nothing_are_bounded() -> None:
 
 
 def test_a_batch_with_a_wrong_checksum_is_refused() -> None:
-    """Nothing of it is handed out."""
+    """Refuses a batch with a wrong checksum as a whole."""
     raw = bytearray(batch())
     raw[-1] ^= 1
     with pytest.raises(CorruptRecordError):
@@ -97,7 +97,7 @@ def test_a_batch_with_a_wrong_checksum_is_refused() -> None:
 
 
 def test_bytes_that_make_no_sense_raise_nothing_else() -> None:
-    """Whatever stands in a batch whose checksum is right: records, or one error."""
+    """Returns records or raises one error, whatever a batch with a right checksum holds."""
     dice = random.Random(7)
     sound = batch()
     for _ in range(100):

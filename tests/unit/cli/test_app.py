@@ -137,7 +137,7 @@ def test_the_env_file_counts_for_every_verb(
 def test_the_env_file_of_somebody_else_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a folder that others may write to, they would choose the servers of a command."""
+    """Reads no `.env` of another user, who could choose the servers of a command."""
     (tmp_path / ".env").write_text("KAFKA_TOPIC_PREFIX=theirs\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("os.getuid", lambda: 4711)

@@ -51,7 +51,7 @@ def test_what_is_no_request_is_named_by_its_place(text: str, place: str, sentenc
 
 
 def test_what_is_no_json_at_all_is_refused_as_a_whole() -> None:
-    """Nothing is guessed."""
+    """Refuses text that is not JSON as a whole."""
     with pytest.raises(CrawlstreamError, match="neither a JSON document nor one JSON object per"):
         list(read_found([b"{broken\n", b"{}\n"], is_table=False))
 
@@ -73,12 +73,12 @@ def test_requests_of_one_crawl_share_a_key() -> None:
     ],
 )
 def test_records_are_shown_as_asked(view: View, shown: str) -> None:
-    """With and without its body, decoded or not, on one line or indented."""
+    """Shows records with and without body, decoded or not, on one line or indented."""
     assert render(RECORD, view) == shown
 
 
 def test_the_envelope_tells_where_a_record_is() -> None:
-    """With the envelope, topic, partition, offset, timestamp and key stand around the value."""
+    """Shows topic, partition, offset, timestamp and key around the value."""
     shown = json.loads(render(RECORD, View(envelope=True, body=False)))
     assert shown == {
         "topic": "demo.t",
@@ -92,7 +92,7 @@ def test_the_envelope_tells_where_a_record_is() -> None:
 
 @pytest.mark.parametrize("value", [b"not json", b"\xff\xfe", None, b"[1]", b'"text"'])
 def test_any_record_can_be_shown(value: bytes | None) -> None:
-    """Whatever bytes are on a topic, a dump of it goes on."""
+    """Continues a dump, whatever bytes are on a topic."""
     for view in (View(), View(envelope=True), View(only_body=True), View(body=False)):
         assert isinstance(render(RECORD._replace(value=value), view), str)
 

@@ -51,7 +51,7 @@ def test_a_terminal_is_given_nothing_to_obey(
 
 
 def test_a_program_is_given_the_bytes_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    """Only a terminal obeys; what goes into a pipe is the text itself."""
+    """Passes the text unchanged to a pipe; only terminals get escapes."""
     print_line("\x1b[2K\x9b")
     assert capsys.readouterr().out == "\x1b[2K\x9b\n"
 

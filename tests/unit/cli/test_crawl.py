@@ -46,7 +46,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_crawl_by_hand_stays_on_the_hosts_of_its_seeds(typed: Any) -> None:
-    """Nothing else is said that the records do not say by themselves."""
+    """Sets the hosts of the seeds as its scope, and nothing that is a default."""
     first, second = typed(SEED, "example.org:8080")
     assert first.pop("uuid") != second.pop("uuid")
     assert first.pop("url") == SEED
@@ -144,7 +144,7 @@ def test_what_cannot_be_meant_is_said_before_anything_is_fed(
 def test_options_that_contradict_each_other_are_refused(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As a wrong call, in one sentence, before any server gets a call."""
+    """Refuses contradictory options in one sentence, before any server is called."""
     assert run(["crawl", *words]) == 2
     assert capsys.readouterr().err.startswith(f"crawlstream: {sentence}")
 

@@ -83,7 +83,7 @@ def test_the_line_tells_what_is_missing() -> None:
 
 
 async def test_it_is_asked_again_who_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing came for long: each change of the answer is shown once, nothing while it comes."""
+    """Shows each change of the answer once while nothing arrives."""
     answers, heard, clock = iter(["nobody", "nobody", "", "nobody"]), list[str](), [0.0]
 
     async def absence(*_: object, **__: object) -> str:
@@ -200,12 +200,12 @@ def test_numbers_are_read_as_words() -> None:
     ],
 )
 def test_bytes_have_decimal_units(text: str, most: int) -> None:
-    """As sizes are shown: 1 GB is 10^9 bytes."""
+    """Reads bytes in decimal units: 1 GB is 10^9 bytes."""
     assert bytes_of(text) == most
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1G", "ten", "1G5", "1001T", "1GiB"])
 def test_other_texts_are_refused(text: str) -> None:
-    """With an example of what is meant."""
+    """Refuses other texts, with an example."""
     with pytest.raises(typer.BadParameter, match="10G"):
         bytes_of(text)

@@ -52,7 +52,7 @@ def test_a_crawl_is_told_in_words() -> None:
 
 
 def test_a_crawl_that_nobody_crawls_says_so() -> None:
-    """In place of ``running``, which it is not."""
+    """Shows that no crawler runs in place of ``running``."""
     badge = "waiting: no crawler of shop"
     rows = shown({**REPLY, "done": 0, "redirected": 0, "failed": {}}, badge=badge)
     assert rows["state"] == badge

@@ -47,7 +47,7 @@ def test_lines_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("home")
 def test_lines_of_a_level_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    """Before the last ones are: a warning of an hour ago is found among the pages since."""
+    """Selects lines by level before the last ones are taken: older warnings are found."""
     assert run(["logs", "--level", "warning", "-n", "1"]) == 0
     alarm, disk = capsys.readouterr().out.splitlines()
     assert "WARNING wait" in alarm

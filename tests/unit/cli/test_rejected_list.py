@@ -18,7 +18,7 @@ WORDS = "priority: must be integer, not a string; maxdepth: must be from 0 to 30
 def test_reasons_are_wrapped_and_never_cut(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is wider than the terminal, and no word or id is broken."""
+    """Wraps reasons within the terminal, and breaks no word or id."""
     monkeypatch.setenv("COLUMNS", str(width))
     now_ms = int(time.time() * 1000) - 3000
     item = Item("in-0-6", Rejection(reason="bad_request", errors=WHY, raw=b""), now_ms, 0)

@@ -41,7 +41,7 @@ def test_a_crawl_in_danger_is_named(first: int, oldest: int, age_days: float, wo
 
 
 def test_a_young_crawl_is_no_reason_to_warn() -> None:
-    """Nor is an old one where Kafka keeps everything, or nothing was deleted yet."""
+    """Warns neither of a young crawl, nor where Kafka has deleted nothing."""
     assert not warned(first=900, oldest=100, age_days=6)
     assert not warned(first=0, oldest=0, age_days=6)
     assert not warned(first=900, oldest=100, age_days=60, kept_days=-1 / DAY_MS)

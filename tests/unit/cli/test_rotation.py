@@ -25,7 +25,7 @@ STEPS: dict[str, tuple[list[str], dict[str, Times], str, int]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_each_step_names_what_to_do_and_from_when(name: str) -> None:
-    """By what is listed and what was published."""
+    """Names each step and its time, by what is listed and published."""
     listed, times, words, not_before = STEPS[name]
     step = next_step(listed, "new", Directory("", {}, 0, times))
     assert words in step.sentence
@@ -33,5 +33,5 @@ def test_each_step_names_what_to_do_and_from_when(name: str) -> None:
 
 
 def test_a_first_key_is_published_before_it_signs() -> None:
-    """Without any directory."""
+    """Publishes a first key before it signs, also without any directory."""
     assert "add the new key" in next_step([], "new", None).sentence

@@ -25,7 +25,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "recurring.md"
 
 
 def test_a_dry_run_shows_the_next_times(capsys: pytest.CaptureFixture[str]) -> None:
-    """In the zone of the schedule, each ten minutes after the other; nothing is fed."""
+    """Shows the next times in the zone of the schedule, and feeds nothing."""
     assert run(["schedule", "set", "news", json.dumps(NEWS), "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_told(
 
 @pytest.mark.parametrize("text", ["{", "no-such-file.json", "[]"])
 def test_what_is_no_object_is_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither JSON nor a file."""
+    """Refuses an argument that is neither JSON nor a file."""
     assert run(["schedule", "set", "news", text, "--dry-run"]) == 2
     assert "JSON" in capsys.readouterr().err
 
@@ -112,7 +112,7 @@ def test_a_schedule_of_options_crawls_as_crawl_does() -> None:
 
 @pytest.mark.parametrize("name", ["shop", "s" * 23, "s" * 40])
 def test_a_schedule_of_options_is_valid(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever the length of its name; its times are those of the zone."""
+    """Makes a valid schedule of options, with a name of any length, in its zone."""
     words = [
         "schedule",
         "set",
@@ -145,7 +145,7 @@ def test_a_schedule_of_options_is_valid(name: str, capsys: pytest.CaptureFixture
 def test_options_that_make_no_schedule_are_refused(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a sentence that says what to write."""
+    """Refuses such options with a sentence that says what to write."""
     assert run(["schedule", "set", "news", *words, "--dry-run"]) in {1, 2}
     assert sentence in capsys.readouterr().err
 
@@ -155,7 +155,7 @@ def test_options_that_make_no_schedule_are_refused(
     [("1d", 86_400), ("7d", 604_800), ("6h", 21_600), ("1h", 3_600), ("20m", 1_200), ("1m", 60)],
 )
 def test_every_is_the_gap_between_two_firings(every: str, gap_s: int) -> None:
-    """From the time of day on at which it is typed."""
+    """Fires at the given interval, from the time of day at which it is typed."""
     began = 1_795_841_904
     told = Schedule(appid="app", name="shop", cron=cron_of(every, began))
     first, *later = islice(times_of(told, began - 60), 3)
@@ -167,7 +167,7 @@ def test_every_is_the_gap_between_two_firings(every: str, gap_s: int) -> None:
 def test_what_a_clock_cannot_repeat_is_refused(
     every: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By naming what it can; nothing is fed."""
+    """Refuses other intervals by naming the possible ones, and feeds nothing."""
     assert run(["crawl", "https://example.com/", "--every", every]) == 2
     assert "or a cron expression" in capsys.readouterr().err
 
@@ -180,6 +180,6 @@ def test_a_schedule_writes_no_results(words: list[str], capsys: pytest.CaptureFi
 
 
 def test_a_schedule_without_a_name_is_called_after_its_host() -> None:
-    """As a name may be written."""
+    """Names a schedule after its host, in valid characters."""
     assert name_of(["https://www.example.com/a", "https://other.com/"]) == "www.example.com"
     assert name_of([f"https://{'a' * 60}.com/"]) == "a" * 40

@@ -168,7 +168,7 @@ def test_spans_are_told_in_the_unit_that_fits(seconds: float, words: str) -> Non
 
 
 def test_a_moment_is_told_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on the wall, and how long ago; with its date from the next midnight on."""
+    """Shows a moment in local time and how long ago it was, from the next day on with its date."""
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:

@@ -27,7 +27,7 @@ every_coding = pytest.mark.parametrize("coding", PACK)
 
 @every_coding
 def test_a_body_comes_back_as_it_was(coding: bytes) -> None:
-    """Also an empty one, and one that fits exactly."""
+    """Restores a body, also an empty one, and one of exactly the maximum size."""
     for page in (PAGE, b"x", b""):
         assert decoded(PACK[coding](page), [coding], max(len(page), 1)) == (page, [], True)
     assert decoded(b"", [coding], ROOM) == (b"", [], True)
@@ -35,7 +35,7 @@ def test_a_body_comes_back_as_it_was(coding: bytes) -> None:
 
 @every_coding
 def test_a_body_that_is_cut_short_is_delivered_as_far_as_it_goes(coding: bytes) -> None:
-    """As in browsers, and marked; what has no beginning is an error, no empty page."""
+    """Delivers the beginning of a cut body, marked as such; without any, it is an error."""
     packed = PACK[coding](PAGE)
     part, _, is_whole = decoded(packed[: len(packed) // 2], [coding], ROOM)
     assert 0 < len(part) < len(PAGE)

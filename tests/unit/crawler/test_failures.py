@@ -114,7 +114,7 @@ def test_binary_has_no_charset() -> None:
 
 @pytest.mark.parametrize("said", ["utf-8", "none", "identity", "", "text/html", "gzipped"])
 def test_a_coding_that_is_none_is_passed_over(said: str) -> None:
-    """As browsers do: the page is text, and the header stays for who wants to know."""
+    """Ignores an unknown coding, as browsers do: the page is text, and keeps its header."""
     headers: Any = {"Content-Type": "text/html", "Content-Encoding": said}
     response = Response("http://a.example/", headers=headers, body=b"<a href=/x>")
     assert not codings_of(response)
@@ -125,6 +125,6 @@ def test_a_coding_that_is_none_is_passed_over(said: str) -> None:
 
 @pytest.mark.parametrize("said", ["gzip", "GZIP", "br, identity", "compress", "x-gzip"])
 def test_a_packed_body_is_known(said: str) -> None:
-    """Also by a coding that cannot be undone here: such a body is not text."""
+    """Recognizes a packed body, also by an unsupported coding: it is not text."""
     headers: Any = {"Content-Encoding": said}
     assert codings_of(Response("http://a.example/", headers=headers))

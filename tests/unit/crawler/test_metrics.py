@@ -53,7 +53,7 @@ def done(token: str, body_bytes: int = 0) -> Settle:
 
 
 def test_pages_are_counted_by_what_became_of_them(counted: Counted) -> None:
-    """With the bytes of those that were delivered, and the reasons of those that failed."""
+    """Counts pages by outcome, with delivered bytes and reasons of failures."""
     failed = Settle(token="3", outcome=Outcome.FAILED, reason="dns")
     skipped = Settle(token="4", outcome=Outcome.SKIPPED, reason="guard_path")
     counted.meter.exchanged(

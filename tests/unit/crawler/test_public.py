@@ -30,7 +30,7 @@ def test_older_import_paths_work_and_warn(module: str, name: str) -> None:
 
 
 def test_spiders_of_the_predecessor_find_their_base() -> None:
-    """Where scrapy-cluster had it."""
+    """Provides the base class where scrapy-cluster had it."""
     from crawling.spiders.redis_spider import RedisSpider  # noqa: PLC0415  what is tested
 
     assert RedisSpider is crawling.ClusterSpider

@@ -162,6 +162,6 @@ async def test_pages_that_have_ended_are_left_alone(bench: Bench) -> None:
 
 
 async def test_no_pages_are_no_event(bench: Bench) -> None:
-    """Nothing is published, and nothing fails."""
+    """Publishes no event for no pages."""
     await bench.skip([])
     assert not bench.sink.taken

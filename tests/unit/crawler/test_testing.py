@@ -61,7 +61,7 @@ class Shelf:
 
 
 def test_the_documented_tests_pass_as_written(tmp_path: Path) -> None:
-    """In a project of their own, without any server."""
+    """Runs the documented tests in a project, without any server."""
     write_example_project(tmp_path)
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "KAFKA_HOSTS": "127.0.0.1:1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
@@ -90,7 +90,7 @@ def test_links_are_kept_or_counted_as_in_a_worker() -> None:
 
 
 def test_an_outlink_of_the_tests_own_names_callback_and_meta() -> None:
-    """As the frontier would have kept it; a callback that does not exist fails the page."""
+    """Keeps callback and meta of an outlink as the frontier would; an unknown callback fails."""
     link = Outlink(URL, callback="parse_later", meta={"told": {"n": 1}})
     assert crawl_page(Tried, link).results[0]["attrs"] == {"n": 1}
     failed = crawl_page(Tried, Outlink(URL, callback="parse_never"))
@@ -100,7 +100,7 @@ def test_an_outlink_of_the_tests_own_names_callback_and_meta() -> None:
 
 
 def test_what_a_callback_raises_is_told() -> None:
-    """As clients receive it; its earlier output is delivered."""
+    """Reports an exception of a callback as clients receive it, after its earlier output."""
     page = crawl_page(Tried, "http://a.example/raises", request={"uuid": "u1"})
     assert page.outcome == "failed"
     assert page.failure is not None
@@ -110,7 +110,7 @@ def test_what_a_callback_raises_is_told() -> None:
 
 
 def test_items_go_through_the_pipelines_of_the_settings() -> None:
-    """Without any, an item that is not a result fails the page, as in a worker."""
+    """Passes items through the pipelines; without any, an item fails the page as in a worker."""
     url = "http://a.example/item"
     alone = crawl_page(Tried, url)
     assert alone.failure is not None
@@ -161,7 +161,7 @@ def test_a_body_is_text_bytes_or_a_file(tmp_path: Path) -> None:
 
 
 def test_a_request_that_would_be_refused_is_refused() -> None:
-    """With the problems that its client would get."""
+    """Refuses a request with the problems that its client would get."""
     with pytest.raises(InvalidRequest, match=r"\$.maxdepth: must be"):
         crawl_page(Tried, URL, request={"maxdepth": "deep"})
     with pytest.raises(InvalidRequest, match="file"):
@@ -169,7 +169,7 @@ def test_a_request_that_would_be_refused_is_refused() -> None:
 
 
 def test_a_spider_that_is_none_of_the_cluster_is_refused() -> None:
-    """By the sentence that its crawler would end with."""
+    """Refuses another spider by the sentence of its crawler."""
 
     class Plain(Spider):
         name = "plain"
@@ -179,7 +179,7 @@ def test_a_spider_that_is_none_of_the_cluster_is_refused() -> None:
 
 
 async def test_it_works_where_a_loop_runs_and_makes_spiders() -> None:
-    """In tests that are coroutines too; a spider has its settings and its crawler."""
+    """Works in coroutines too; a spider has its settings and its crawler."""
     assert crawl_page(Tried, URL).outcome == "done"
     spider = spider_from(Tried, {"USER_AGENT": "mine/1"}, told="so")
     assert spider.settings["USER_AGENT"] == "mine/1"

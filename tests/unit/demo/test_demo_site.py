@@ -118,7 +118,7 @@ def _charset(reply: HttpReply) -> str:
     ids=str,
 )
 def test_every_order_of_fetching_reaches_the_truth(rules: FollowRules) -> None:
-    """However the hosts answer, a crawl delivers the pages of the truth, each at its depth."""
+    """Delivers the pages of the truth at their depth, in whatever order hosts answer."""
     web = Web(8000, pages=200)
     assert any(page.kind is ContentKind.MALFORMED and page.children for page in web.pages)
     truth, reader = expected_pages(web, rules), Reader(web, rules)

@@ -216,7 +216,7 @@ def test_no_password_is_in_what_is_printed() -> None:
 
 
 def test_ten_thousand_proxies_are_read_within_a_second_of_cpu() -> None:
-    """By lines or by sessions; one more is refused."""
+    """Reads ten thousand proxies, as lines or sessions, within a second; refuses one more."""
     lines = "\n".join(f"  - http://user{n}:pass{n}@gw{n}.example.net:8000" for n in range(10_000))
     begun = time.process_time()
     table = parse(f"pools:\n de:\n  proxies:\n{lines}\n")

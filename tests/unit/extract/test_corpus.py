@@ -57,7 +57,7 @@ def test_markdown_is_that_of_the_version(page: Path, main: bool) -> None:  # noq
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_no_visible_word_is_lost_of_a_whole_page(page: Path) -> None:
-    """In their order, as another walk through the page finds them."""
+    """Keeps all visible words of a whole page, in the order of another walk."""
     tree: Any = html.fromstring(page.read_bytes(), parser=html.HTMLParser(encoding="utf-8"))
     for element in [*tree.xpath(_UNSEEN), *tree.xpath("//*[contains(@style, 'display: none')]")]:
         element.drop_tree()

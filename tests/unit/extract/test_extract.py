@@ -54,7 +54,7 @@ def test_only_what_is_asked_for_is_made() -> None:
 
 @pytest.mark.parametrize("name", ["markdown", "text", "html"])
 def test_texts_are_cut(name: str) -> None:
-    """At the end of a block, and that is reported; a shorter one is whole."""
+    """Cuts a text at the end of a block and reports it; a shorter text stays whole."""
     body = b"<main>" + b"<p>some words of a block</p>" * 100
     found = extracted(body, formats=[name], max_chars=1000)
     assert found.truncated
@@ -64,7 +64,7 @@ def test_texts_are_cut(name: str) -> None:
 
 
 def test_code_that_is_cut_is_closed() -> None:
-    """Or the rest of an answer would be code."""
+    """Closes code that is cut, so that the text after it is not code."""
     text = "a\n\n```py\n" + "x = 1\n" * 50 + "```\n"
     found, is_cut = cut_markdown(text, 100)
     assert is_cut
@@ -85,7 +85,7 @@ def test_code_that_is_cut_is_closed() -> None:
     ],
 )
 def test_any_bytes_are_a_page(body: bytes, encoding: str, text: str) -> None:
-    """Whatever charset they are said to have."""
+    """Accepts any bytes as a page, whatever charset they are declared in."""
     found = extracted(body, encoding=encoding)
     assert not found.problems
     if encoding != "no-such-charset":
@@ -122,6 +122,6 @@ def test_long_pages_are_cut_before_they_are_read() -> None:
     ],
 )
 def test_words_are_not_lost_silently(page: str, words: int) -> None:
-    """Where an engine or the choice of the main content loses nearly all, there is the page."""
+    """Returns the whole page if the engine or the main content loses nearly all words."""
     found = extracted(page.encode(), formats=["markdown"], max_chars=1_000_000)
     assert len(found.formats["markdown"].replace("|", " ").split()) >= words

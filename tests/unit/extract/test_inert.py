@@ -125,7 +125,7 @@ def test_soups_have_nothing_active_in_their_markdown() -> None:
     ],
 )
 def test_texts_mean_nothing_in_markdown(page: str, text: str) -> None:
-    """Neither alone, nor with the next text or element."""
+    """Escapes texts so that none is Markdown, alone or with what follows it."""
     assert markdown(page, main=False) == text
     assert not active(text)
 

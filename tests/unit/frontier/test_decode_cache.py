@@ -13,7 +13,7 @@ from crawlstream_frontier.codec.entries import profile_from
 
 @given(st.lists(st.integers(0, 1100), max_size=50))
 def test_it_answers_alike_and_stays_within_its_bytes(sizes: list[int]) -> None:
-    """Whatever the calls, in any order."""
+    """Returns equal values for any calls, within its bytes."""
     cache = DecodeCache(bytes.hex, most_bytes=1000)
     for size in sizes:
         assert cache(bytes(size)) == bytes(size).hex()
@@ -21,7 +21,7 @@ def test_it_answers_alike_and_stays_within_its_bytes(sizes: list[int]) -> None:
 
 
 def test_what_is_asked_for_again_is_not_made_again() -> None:
-    """Unless it is larger than all that may be kept."""
+    """Decodes a value once, unless it is larger than the whole cache."""
     made: list[bytes] = []
     cache = DecodeCache(made.append, most_bytes=1000)
     for packed in (b"a", b"b", b"a", b"b", b"c" * 999, b"c" * 999):

@@ -59,7 +59,7 @@ def test_a_record_has_these_bytes() -> None:
 
 
 def test_a_record_says_what_was_packed() -> None:
-    """As `apply.lua` takes it, with its size for those who cut batches."""
+    """Packs a record as `apply.lua` reads it, with its size for those who cut batches."""
     record = read_links(3, GOLDEN)
     assert (record.offset, record.size, record.links) == (3, len(GOLDEN), 3)
     assert record.domains == [b"a.example", "ü.example".encode()]
@@ -93,7 +93,7 @@ def test_links_to_one_domain_come_together() -> None:
 
 
 def test_links_to_many_domains_stay_apart() -> None:
-    """To sort them would take longer than it saves."""
+    """Keeps links to many domains unsorted, since sorting takes longer than it saves."""
     records = [
         read_links(n, *pack_links(ORIGIN, [_links("a.x", n), _links(f"{n}.x", n)])) for n in (1, 2)
     ]
@@ -141,7 +141,7 @@ def test_records_have_a_bounded_size(size: int) -> None:
 
 
 def test_no_links_are_no_record() -> None:
-    """Nothing is sent to a partition that a page does not lead to."""
+    """Sends no record to a partition that a page does not lead to."""
     assert pack_links(ORIGIN, []) == []
 
 
@@ -219,14 +219,14 @@ HOSTILE: dict[str, Any] = {
 
 @pytest.mark.parametrize("fields", HOSTILE.values(), ids=HOSTILE)
 def test_what_is_no_record_is_refused(fields: object) -> None:
-    """With a reason, before the frontier has seen any of it."""
+    """Refuses other bytes with a reason, before the frontier reads them."""
     value = None if fields is None else msgpack.packb(fields, use_bin_type=False)
     with pytest.raises(ValueError, match=r"\w"):
         read_links(0, value)
 
 
 def test_broken_bytes_are_refused_or_harmless() -> None:
-    """Whatever bit is wrong, no other error comes of it."""
+    """Raises no other error, whatever bit is wrong."""
     random = Random(1)
     for _ in range(2_000):
         value = bytearray(GOLDEN)

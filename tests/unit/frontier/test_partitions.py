@@ -37,7 +37,7 @@ def test_a_domain_stays_where_it_is() -> None:
 
 @pytest.mark.parametrize("number", [2, 3, 16, 100, MOST_PARTITIONS])
 def test_tags_are_in_equal_ranges_of_slots(number: int) -> None:
-    """As Redis computes slots: partition p has the p-th of equal ranges."""
+    """Puts the tag of partition p into the p-th of equal ranges of slots."""
     partitions = Partitions("cs", number)
     tags = [partitions.keys(partition).tag for partition in range(number)]
     slots = [key_slot(f"{tag}m".encode()) for tag in tags]
@@ -58,13 +58,13 @@ def test_domains_and_coordinators_are_spread() -> None:
 
 @pytest.mark.parametrize("number", [0, -1, MOST_PARTITIONS + 1])
 def test_a_number_that_cannot_be_is_refused(number: int) -> None:
-    """With the bounds."""
+    """Refuses an impossible number, and names the bounds."""
     with pytest.raises(ValueError, match=f"1 to {MOST_PARTITIONS} partitions"):
         Partitions("cs", number)
 
 
 @pytest.mark.parametrize("partition", [-1, 4])
 def test_a_partition_that_is_not_there_has_no_keys(partition: int) -> None:
-    """Also not one counted from the end."""
+    """Has no keys for a missing partition, nor for one counted from the end."""
     with pytest.raises(IndexError, match=f"partition {partition} of 4"):
         Partitions("cs", 4).keys(partition)

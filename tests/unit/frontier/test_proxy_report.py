@@ -60,7 +60,7 @@ def test_each_proxy_has_one_state_and_no_password() -> None:
 
 
 def test_why_tells_the_order_and_what_is_against_each() -> None:
-    """As crawlers have it."""
+    """Lists proxies in the order of crawlers, with the reason against each."""
     _, pool = states_of(TABLE, HEALTH, NEWS, {"de": PoolSpend(100, 0)})
     rows = why(pool, "site")
     assert [row["id"] for row in rows] == [

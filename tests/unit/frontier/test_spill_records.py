@@ -32,7 +32,7 @@ def test_a_spilled_record_has_these_bytes() -> None:
 
 
 def test_a_spilled_record_of_another_version_is_read() -> None:
-    """As `recall.lua` takes it, with its size for those who cut batches."""
+    """Reads a spilled record of another version as `recall.lua` does, with its size."""
     record = read_spill(9, GOLDEN)
     assert (record.offset, record.size, record.links) == (9, len(GOLDEN), 3)
     assert record.domains == [b"a.x", b"b.x"]

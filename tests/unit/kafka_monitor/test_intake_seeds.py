@@ -73,7 +73,7 @@ def fresh() -> Router:
 @settings(max_examples=30)
 @given(st.lists(_REQUESTS, min_size=2, max_size=8))
 def test_a_seed_is_the_same_whatever_came_before_it(requests: list[dict[str, Any]]) -> None:
-    """In a row of similar requests each yields what it yields alone, number types included."""
+    """Makes the same seed of a request, alone or among similar ones, number types included."""
     router = fresh()
     for fields in [*requests, *requests]:
         seen, alone = effect_of(router, fields), effect_of(fresh(), fields)
@@ -84,7 +84,7 @@ def test_a_seed_is_the_same_whatever_came_before_it(requests: list[dict[str, Any
 
 
 def test_little_is_remembered() -> None:
-    """Neither many shapes of requests nor huge ones fill the memory."""
+    """Keeps few shapes of requests, and no huge ones."""
     handler = ScraperHandler()
     router = Router([handler], RequestLimits())
     effect_of(router, {**BASE, "attrs": {"text": "x" * LONGEST_PATTERN}})
@@ -96,7 +96,7 @@ def test_little_is_remembered() -> None:
 
 
 def test_seeds_that_differ_in_what_is_known_of_them_are_alike() -> None:
-    """Where each seed has a validator, all are of one shape, and keep their own."""
+    """Gives seeds with different validators one shape, and each its own validator."""
     router = Router([handler := ScraperHandler()], RequestLimits())
     for number in range(3):
         fields = {**BASE, "url": f"http://a.example/{number}", "etag": f'"{number}"'}
@@ -120,7 +120,7 @@ def test_a_plain_seed_is_stored_like_any_entry(url: str) -> None:
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=6))
 def test_records_of_a_firing_are_known_by_the_first(numbers: list[int]) -> None:
-    """As redis-monitors write them; each keeps its own number, and one without has none."""
+    """Recognizes records of a firing by the first, and keeps the number of each."""
     router = fresh()
     for number in [*numbers, *numbers]:
         occasion = {"schedule": "s", "at": 1_700_000_000, "n": number}

@@ -123,7 +123,7 @@ def test_what_supervisord_cannot_read_is_refused(odd: str) -> None:
 
 @pytest.mark.parametrize("name", ["a b", "a:b", "-a", "größe", "a/b", "%d", "a]", ""])
 def test_names_that_supervisord_does_not_take_are_refused(name: str) -> None:
-    """With the remedy; the crawler got no request."""
+    """Refuses such names with the remedy, before a crawler is started."""
     with pytest.raises(ConfigError, match="start it with python -m crawling NAME"):
         check_spiders([name], {})
 
@@ -160,7 +160,7 @@ def test_what_is_no_number_of_crawlers_is_refused(text: str) -> None:
 
 
 def test_two_numbers_for_one_spider_are_refused() -> None:
-    """Neither is silently left out."""
+    """Refuses two numbers for one spider."""
     with pytest.raises(
         ConfigError, match="two different numbers of crawlers are given for spider 'link'"
     ):

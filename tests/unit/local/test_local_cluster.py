@@ -77,7 +77,7 @@ def test_a_port_that_is_none_names_its_variable(text: str) -> None:
 
 
 def test_a_second_start_names_the_first(tmp_path: Path) -> None:
-    """By its process, and by the command that shows how far it is."""
+    """Names the process of the first start, and the command that shows its progress."""
     first, second = (LocalCluster(tmp_path, env={}) for _ in range(2))
     first.home.prepare()
     with (
@@ -186,7 +186,7 @@ def test_java_of_java_home_comes_first() -> None:
 
 
 def test_a_missing_program_is_named_with_its_remedy() -> None:
-    """Without Java there is no Kafka, and the sentence says what else would do."""
+    """Names a missing program, such as Java, and the alternatives."""
     given = {"PATH": "/nowhere", "REDIS_HOST": "somewhere", **_free_ports()}
     with pytest.raises(SetupError, match=r"java is not installed, but kafka needs it.*KAFKA_HOSTS"):
         _layout(given).check()

@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_the_first_start_chooses_and_the_next_ones_follow(home: Home) -> None:
-    """Without a word a home has one partition, or as many as were chosen."""
+    """Starts one partition, or as many as were chosen, unless another number is given."""
     assert choose_partitions(home, None) == 1
     assert choose_partitions(home, 3) == 3
     assert partitions_in(home) == 1

@@ -42,7 +42,7 @@ def _line(text: str) -> LogRecord:
 def test_what_cannot_be_written_is_left_out(
     handler: RotatingFileHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the line nor the trace of its failure, which would go to the same disk, is fatal."""
+    """Continues without a log line that cannot be written, and without its trace."""
     handler.stream.close()
     with Path("/dev/full").open("ab", buffering=0) as full:
         handler.stream = full
@@ -90,7 +90,7 @@ def _ends(process: Any, status: int, *, after_s: float) -> float | None:
 def test_failures_in_a_row_are_answered_by_longer_pauses(
     process: Any, after_s: float, status: int
 ) -> None:
-    """However many there are, it is never given up, and waits half a minute at most."""
+    """Never gives up, and waits half a minute at most, however many failures there are."""
     pauses = [_ends(process, status, after_s=after_s) for _ in range(200)]
     assert pauses[: len(PAUSES_S)] == pytest.approx(PAUSES_S, abs=0.5)
     assert pauses[-1] == pytest.approx(30, abs=0.5)

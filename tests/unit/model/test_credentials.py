@@ -58,5 +58,5 @@ def test_what_a_redirect_carries_stays_on_its_host(
     target: str,
     goes_along: bool,  # noqa: FBT001
 ) -> None:
-    """Nor does it lose its encryption."""
+    """Keeps what a redirect carries on its host, and encrypted."""
     assert may_follow(target, url) is goes_along

@@ -22,7 +22,7 @@ from crawlstream.model.words.price import LARGEST, Price, price_in
     ],
 )
 def test_a_price_is_whole_millionths(text: str, millionths: int, written: str) -> None:
-    """Nothing is rounded, and what is written is read again."""
+    """Rounds no price: a written price reads back equal."""
     price = price_in(text)
     assert price == Price(text[:3], millionths)
     assert str(price) == written
@@ -39,13 +39,13 @@ def test_a_price_is_whole_millionths(text: str, millionths: int, written: str) -
     ],
 )
 def test_anything_else_is_no_price(text: str) -> None:
-    """In particular what Python's own numbers would take."""
+    """Rejects other texts as prices, such as those that Python's numbers accept."""
     assert price_in(text) is None
 
 
 @given(st.integers(0, LARGEST))
 def test_any_amount_comes_back_exactly(millionths: int) -> None:
-    """As decimal numbers have it, and with two decimals at least."""
+    """Writes any amount exactly, with at least two decimals."""
     written = str(Price("USD", millionths))
     assert price_in(written) == ("USD", millionths)
     assert Decimal(written[4:]) == Decimal(millionths).scaleb(-6)

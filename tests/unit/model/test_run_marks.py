@@ -41,7 +41,7 @@ def test_the_seeds_of_an_ended_run_are_over_and_later_ones_are_not() -> None:
 
 
 def test_the_seeds_of_a_run_under_way_are_crawled_again() -> None:
-    """From the earliest beginning of the run; records before it belong to runs that are over."""
+    """Reads seeds from the earliest beginning of open runs; earlier records are over."""
     past = Past([mark("finished", 1, here=4), mark(RUNNING, 2, here=7)])
     assert [is_over(past, offset) for offset in (3, 6, 7, 8)] == [True, True, False, False]
     assert past.unfinished() == {CRAWL: 2}
@@ -64,7 +64,7 @@ def test_an_ending_is_final_in_whatever_order_it_is_told() -> None:
 
 
 def test_a_stop_covers_what_came_before_it() -> None:
-    """By offset in its own partition, by time elsewhere; its run does not go on."""
+    """Covers earlier records by offset in its own partition, by time elsewhere."""
     past = Past([mark(RUNNING, 1, here=0), mark(STOP, here=5, at_ms=1000)])
     assert [is_over(past, offset) for offset in (4, 5)] == [True, False]
     assert is_over(past, 70, place=THERE, at_ms=999)
@@ -73,7 +73,7 @@ def test_a_stop_covers_what_came_before_it() -> None:
 
 
 def test_a_mark_comes_back_as_it_was() -> None:
-    """And its key distinguishes runs from stops, whatever characters ids have."""
+    """Reads a mark back equal; its key distinguishes runs from stops for any ids."""
     marks = [
         mark(RUNNING, 2, here=7),
         mark(STOP, here=5, at_ms=1000),

@@ -22,7 +22,7 @@ async def _deaf_to(cancellations: int) -> int:
 async def test_a_task_that_forgets_its_cancellation_is_told_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However often it goes on, it ends."""
+    """Cancels a task again until it ends, however often it continues."""
     monkeypatch.setattr(tasks, "AGAIN_S", 0.01)
     task = asyncio.create_task(_deaf_to(3))
     await asyncio.sleep(0)

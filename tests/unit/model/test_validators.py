@@ -52,5 +52,5 @@ def test_the_date_is_for_pages_without_an_etag() -> None:
     ],
 )
 def test_a_date_is_as_http_has_it(text: str, *, is_one: bool) -> None:
-    """In one of its three forms."""
+    """Accepts a date in one of HTTP's three forms."""
     assert is_http_date(text) is is_one

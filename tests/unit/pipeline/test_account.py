@@ -37,7 +37,7 @@ def account_of(records: list[Record]) -> Account:
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(counts, counts)
 def test_an_account_closes_whatever_is_counted(one: list[Record], other: list[Record]) -> None:
-    """In total and for each run; what is added up is what would have been counted at once."""
+    """Balances in total and for each run; sums equal counts at once."""
     added = summed([account_of(one), account_of(other)])
     whole = summed([account_of(one + other)])
     assert added.as_record() == whole.as_record()

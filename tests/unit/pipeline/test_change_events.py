@@ -70,13 +70,13 @@ def test_a_step_is_a_change_or_none(said: Sequence[tuple[Sight, str | None]], ki
 
 
 def test_no_two_changes_have_one_key() -> None:
-    """Nor do those of a page that was requested twice under one id."""
+    """Gives different keys to all changes, also to two of one page under one id."""
     events = told(*itertools.islice(itertools.cycle([A, B, GONE, GONE]), 40))
     assert len(events) == len({event.key for event in events}) == 30
 
 
 def test_an_event_is_read_back_as_it_was_made() -> None:
-    """With its key, whatever fraction of a microsecond its time has."""
+    """Reads an event back as it was made, with its key, for any fraction of a microsecond."""
     for event in told(*itertools.islice(itertools.cycle([A, B]), 40)):
         found = event_in(event.value.encode())
         assert found == event._replace(at=found.at)

@@ -42,7 +42,7 @@ def test_what_is_not_said_has_its_default() -> None:
 
 
 def test_everything_that_can_be_said_is_read() -> None:
-    """With units, and the values of variables."""
+    """Reads every key, with units and the values of variables."""
     pipeline = one(
         """
         source = "crawled_shop"
@@ -109,7 +109,7 @@ def test_everything_that_can_be_said_is_read() -> None:
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused(text: str, sentence: str) -> None:
-    """By the key, with what may stand there."""
+    """Refuses a wrong file by the key, with the allowed values."""
     with pytest.raises(ConfigError, match=sentence):
         read(text, {})
 
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_meant_is_refused(text: str, sentence: str) -> Non
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused(line: str, sentence: str) -> None:
-    """By its key."""
+    """Refuses a wrong value by its key."""
     with pytest.raises(ConfigError, match=sentence):
         one(f"{line}\n{SINK}")
 
@@ -167,13 +167,13 @@ def test_a_value_that_cannot_be_meant_is_refused(line: str, sentence: str) -> No
     ],
 )
 def test_a_sink_that_cannot_be_meant_is_refused(option: str, sentence: str) -> None:
-    """Before anything is written."""
+    """Refuses a wrong sink before anything is written."""
     with pytest.raises(ConfigError, match=sentence):
         one(f'sink = {{kind = "files", path = "/x", {option}}}')
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """With the setting that leads elsewhere; so is one that is not text. A BOM is read over."""
+    """Names the setting of a missing file, or one that is not text; a BOM is ignored."""
     with pytest.raises(ConfigError, match=r"cannot be read .* set CRAWLSTREAM_PIPELINES"):
         load(tmp_path / "none.toml", {})
     (tmp_path / "x.toml").write_text(f"[pipeline.a]\n{SINK}", encoding="utf-8-sig")
@@ -195,7 +195,7 @@ def test_pipelines_are_chosen_by_name() -> None:
 
 
 def test_processes_tell_another_file_from_theirs() -> None:
-    """By a digest that says nothing of what is in it."""
+    """Compares files by a digest that reveals nothing of them."""
     assert one(SINK).digest == one(SINK).digest
     assert one(SINK).digest != one(f"edition = 2\n{SINK}").digest
     assert one(SINK).digest != one(f'respect = ["noindex"]\n{SINK}').digest
@@ -224,7 +224,7 @@ def test_pages_are_left_out_by_their_directives() -> None:
 
 
 def test_the_page_has_every_key(tmp_path: Path) -> None:
-    """And the file that it shows is one."""
+    """Documents every key, and shows a valid file."""
     text = PAGE.read_text(encoding="utf-8")
     not_keys = {"name", "sink", "folder", "table_name"}
     keys = [each.name for each in fields(Pipeline) if each.name not in not_keys]
@@ -284,7 +284,7 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
     ],
 )
 def test_a_kind_of_sink_that_cannot_be_meant_is_refused(options: str, sentence: str) -> None:
-    """By the key, with what may stand there."""
+    """Refuses a wrong kind of sink by the key, with the allowed values."""
     with pytest.raises(ConfigError, match=sentence):
         one(f"sink = {{{options}}}")
 
@@ -304,7 +304,7 @@ def test_a_kind_of_sink_that_cannot_be_meant_is_refused(options: str, sentence: 
     ],
 )
 def test_a_database_that_cannot_be_meant_is_refused(options: str, sentence: str) -> None:
-    """By the key, with what may stand there."""
+    """Refuses a wrong database by the key, with the allowed values."""
     with pytest.raises(ConfigError, match=sentence):
         one(f'sink = {{kind = "sql", {options}}}')
 
@@ -323,7 +323,7 @@ def test_a_database_that_cannot_be_meant_is_refused(options: str, sentence: str)
     ],
 )
 def test_an_index_that_cannot_be_meant_is_refused(options: str, sentence: str) -> None:
-    """By the key, with what may stand there."""
+    """Refuses a wrong index by the key, with the allowed values."""
     with pytest.raises(ConfigError, match=sentence):
         one(f'sink = {{kind = "search", {options}}}')
 
@@ -379,7 +379,7 @@ def test_several_sinks_are_several_pipelines() -> None:
     ],
 )
 def test_sinks_that_cannot_be_meant_are_refused(text: str, sentence: str) -> None:
-    """By the key, with what may stand there."""
+    """Refuses wrong sinks by the key, with the allowed values."""
     with pytest.raises(ConfigError, match=sentence):
         one(text)
 

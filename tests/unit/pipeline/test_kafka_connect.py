@@ -36,7 +36,7 @@ def fits(schema: Mapping[str, Any], value: Any) -> bool:
 
 @pytest.mark.parametrize("page", [{}, *HOSTILE], ids=str)
 def test_every_result_fits(page: dict[str, Any]) -> None:
-    """Whatever the page holds; and what is asked for at least is there."""
+    """Fits every result, whatever the page holds, and has all required fields."""
     told: Any = jsontext.loads(record(1, **page))
     for only_flat in (False, True):
         assert fits(connect_schema(only_flat=only_flat), told)
@@ -53,7 +53,7 @@ def test_the_file_is_current() -> None:
 
 
 def test_tables_get_columns_without_lists() -> None:
-    """And nothing else is left out."""
+    """Leaves out lists and maps, and nothing else."""
     whole, flat = (
         {each["field"] for each in connect_schema(only_flat=o)["fields"]} for o in (False, True)
     )

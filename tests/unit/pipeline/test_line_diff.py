@@ -108,7 +108,7 @@ def test_of_a_long_text_the_beginning_is_kept(line: str) -> None:
 
 
 def test_any_text_is_kept() -> None:
-    """Also an empty one, and one with half a surrogate pair."""
+    """Keeps any text, also an empty one, and one with half a surrogate pair."""
     for said in ("", "a\ud800b\x00"):
         kept = text_of(said)
         assert unpack(kept.signature, pack(kept), is_whole=True) == kept

@@ -46,7 +46,7 @@ def test_items_go_into_a_table() -> None:
 def test_what_cannot_be_a_table_is_refused(
     fields: dict[str, str], options: dict[str, Any], sentence: str
 ) -> None:
-    """Before anything is read."""
+    """Refuses columns that cannot be a table, before anything is read."""
     with pytest.raises(ConfigError, match=sentence):
         check_columns(shape(**fields), SqlSpec(url=URL, **options))
 

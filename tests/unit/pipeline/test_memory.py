@@ -78,7 +78,7 @@ def visited(changes: str, every_s: float) -> KnownPage:
 def test_a_page_that_changes_more_often_is_visited_no_less_often(
     visits: int, data: st.DataObject, every_s: float
 ) -> None:
-    """And always within the bounds."""
+    """Visits a page that changes more often at least as often, within the bounds."""
     few = data.draw(st.integers(0, visits))
     many = data.draw(st.integers(few, visits))
     bounds = RULE.bounds_of("http://example.com/", "example.com")
@@ -143,7 +143,7 @@ def test_a_page_that_is_first_heard_of_unmodified_is_asked_for_whole() -> None:
 
 
 def test_every_tenth_visit_asks_for_the_whole_page() -> None:
-    """Whatever the site says of it."""
+    """Requests the whole page at every tenth visit, whatever the site says of it."""
     said = [seen(1.0, etag='"1"')]
     asked = []
     for number in range(1, 2 * WHOLE_EVERY + 1):
@@ -189,7 +189,7 @@ def test_a_page_is_gone_after_the_second_answer() -> None:
 
 
 def test_failures_are_tried_again_less_and_less_often() -> None:
-    """From two hours up to seven days; nothing is learnt of changes."""
+    """Retries failures after two hours up to seven days, and learns nothing of changes."""
     page, at = after(seen(1.0)), 1.0
     pauses_h = []
     for _ in range(10):
@@ -239,7 +239,7 @@ def test_all_visits_come_to_what_is_allowed() -> None:
 
 
 def test_the_first_bounds_that_fit_count() -> None:
-    """By domain, by an expression, and for all others."""
+    """Applies the first bounds that fit: by domain, by an expression, or for all others."""
     rule = replace(
         RULE,
         bounds=(
@@ -254,7 +254,7 @@ def test_the_first_bounds_that_fit_count() -> None:
 
 
 def test_a_result_tells_of_its_page_and_of_those_that_led_there() -> None:
-    """By identity and application, at its address; a clock that is ahead does not count."""
+    """Updates the page and those that led there, by identity and application; limits its clock."""
     page = decode(
         record(
             1,
@@ -429,7 +429,7 @@ def at(text: str) -> float:
     ],
 )
 def test_a_clock_has_all_pages_visited_at_its_times(seen_at: str, next_visit: str) -> None:
-    """However often they change; a time that is left out in spring comes at the end of the gap."""
+    """Visits all pages at the given times; one in a skipped hour is at the end of the gap."""
     rule = IntervalRule(clock=Clock("30 2 * * *", "Europe/Berlin"))
     first = after(seen(at(seen_at)), rule=rule)
     assert first.next_visit == at(next_visit)
@@ -461,7 +461,7 @@ def test_items_are_kept_now_and_before_the_last_change() -> None:
 
 
 def test_a_page_that_is_gone_has_changed_and_again_when_it_is_back() -> None:
-    """Once, when it counts as gone; the rate of its changes does not follow from that."""
+    """Counts a change when a page is gone, and one when it is back, without a rate of changes."""
     gone = [seen(1.0), seen(2.0, Sight.GONE)]
     assert after(*gone).last_changed is None
     gone += [seen(3.0, Sight.GONE), seen(4.0, Sight.GONE)]

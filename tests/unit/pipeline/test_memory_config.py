@@ -49,7 +49,7 @@ def test_changes_are_events_where_that_is_said() -> None:
 
 
 def test_a_secret_is_shown_nowhere() -> None:
-    """Neither it nor the URL that may have one; processes agree on the URL, not on the secret."""
+    """Shows neither a secret nor its URL; processes agree on the URL, not on the secret."""
     hook = 'webhook = "https://x.example/token", secret = "{}"'
     first, second = (
         one(SINK.replace("}", f", changes = {{events = true, {hook.format(secret)}}}}}"))
@@ -104,7 +104,7 @@ def test_a_secret_is_shown_nowhere() -> None:
     ],
 )
 def test_changes_that_are_not_understood_are_refused(said: str, sentence: str) -> None:
-    """With the key that is wrong."""
+    """Refuses unknown changes with the key that is wrong."""
     with pytest.raises(ConfigError, match=sentence):
         one(SINK.replace("}", f", {said}}}"))
 
@@ -176,7 +176,7 @@ def test_all_that_can_be_said_of_visits_is_read() -> None:
     ],
 )
 def test_visits_that_cannot_be_meant_are_refused(said: str, sentence: str) -> None:
-    """By the key, with what may stand there."""
+    """Refuses wrong visits by the key, with the allowed values."""
     with pytest.raises(ConfigError, match=sentence):
         one(f"{SINK}\n[pipeline.a.visits]\n{said}")
 
@@ -197,7 +197,7 @@ def test_visits_that_cannot_be_meant_are_refused(said: str, sentence: str) -> No
     ],
 )
 def test_memories_that_cannot_be_meant_are_refused(text: str, sentence: str) -> None:
-    """By the key, with what may stand there."""
+    """Refuses a wrong memory by the key, with the allowed values."""
     with pytest.raises(ConfigError, match=sentence):
         one(text)
 

@@ -28,7 +28,7 @@ def test_quality_adds_up_whoever_counts(
     one: list[tuple[dict[str, Any], list[tuple[str, str]]]],
     other: list[tuple[dict[str, Any], list[tuple[str, str]]]],
 ) -> None:
-    """And comes back from the store as it was."""
+    """Adds up quality of several processes, and reads it back from the store."""
 
     def counted(items: list[tuple[dict[str, Any], list[tuple[str, str]]]]) -> QualityCounts:
         quality = QualityCounts()
@@ -146,7 +146,7 @@ def test_what_is_forgotten_in_one_partition_is_not_told_of_the_others() -> None:
     ],
 )
 def test_an_expectation_that_cannot_be_meant_is_refused(table: object, sentence: str) -> None:
-    """By its key."""
+    """Refuses a wrong expectation by its key."""
     with pytest.raises(ConfigError, match=sentence):
         read_expect(table, "expect")
 

@@ -63,7 +63,7 @@ def ask(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 
 def test_the_files_of_a_pipeline_are_a_table(ask: Ask) -> None:
-    """With each page once, and its folders as columns that keep their type."""
+    """Queries each page of the files once; folders are columns of their type."""
     for table in ("pages", "as_lines", '"as-lines"'):
         (row,) = map(orjson.loads, ask(COUNT + table, "--json")[0].splitlines())
         assert row == {"pages": writer.PAGES + 1, "ids": writer.PAGES + 1}
@@ -76,7 +76,7 @@ def test_the_files_of_a_pipeline_are_a_table(ask: Ask) -> None:
 
 
 def test_the_delta_table_of_a_pipeline_is_a_table(ask: Ask) -> None:
-    """With the rows that its log names, and the columns by which it is partitioned."""
+    """Queries the rows that the log of a Delta table names, and its partition columns."""
     sql = "select date, appid, count(*) as pages from in_a_table where timestamp < '2026-11-22'"
     (row,) = map(orjson.loads, ask(f"{sql} group by all", "--json")[0].splitlines())
     assert row == {"date": "2026-11-21", "appid": "app", "pages": 24}
@@ -123,7 +123,7 @@ def test_rows_are_printed_for_people_and_for_programs(ask: Ask) -> None:
 def test_what_cannot_be_answered_is_refused_with_a_sentence(
     ask: Ask, sql: str, sentence: str
 ) -> None:
-    """On one line, and nothing is written."""
+    """Refuses other statements in one sentence on one line, and writes nothing."""
     out, err = ask(sql, "--memory-mb", "256", code=1)
     assert not out
     assert sentence in err
@@ -134,7 +134,7 @@ def test_what_cannot_be_answered_is_refused_with_a_sentence(
 def test_a_reader_that_ends_early_ends_the_command(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `head` does, without a stack trace."""
+    """Ends without a stack trace if its reader ends early, as `head` does."""
     reads, writes = os.pipe()
     os.close(reads)
     with os.fdopen(writes, "w") as unread:
@@ -145,6 +145,6 @@ def test_a_reader_that_ends_early_ends_the_command(
 def test_a_missing_duckdb_is_named_with_its_extra(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before any file is read."""
+    """Names the extra of a missing DuckDB, before any file is read."""
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert "duckdb of the extra [query]" in ask("select 1", code=2)[1]

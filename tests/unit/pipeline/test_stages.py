@@ -70,7 +70,7 @@ def test_metadata_is_added_to_the_page() -> None:
     ],
 )
 def test_json_ld_is_read_as_people_write_it(script: str, value: object) -> None:
-    """With parameters of its type, wrapped for old browsers, or with line ends in a text."""
+    """Reads JSON-LD with a parameter in its type, wrapped, or with line ends in a text."""
     (row,) = rows(pipeline(use("page")), f"<html><head>{script}</script>".encode())
     assert row["jsonld"] == (None if value is None else [value])
 
@@ -101,7 +101,7 @@ def test_a_canonical_url_is_resolved_by_the_base_of_its_page(
 
 
 def test_the_title_of_a_drawing_is_not_that_of_its_page() -> None:
-    """Wherever the drawing stands."""
+    """Ignores the title of a drawing, wherever it stands."""
     icon = "<svg><title>icon</title></svg>"
     for page, title in ((f"<body>{icon}", None), (f"<body>{icon}<title>Page</title>", "Page")):
         (row,) = rows(pipeline(use("page")), page.encode())
@@ -109,7 +109,7 @@ def test_the_title_of_a_drawing_is_not_that_of_its_page() -> None:
 
 
 def test_merged_headers_name_the_type_of_a_page() -> None:
-    """As browsers read them: the last type that is one."""
+    """Reads merged headers like browsers: the last valid type counts."""
     for headers, is_html in (
         (["text/plain, text/html; charset=utf-8"], True),
         (["text/plain", "Text/HTML"], True),
@@ -145,7 +145,7 @@ def test_no_shape_of_markup_costs_the_stages_more_than_its_length(name: str) -> 
 
 
 def test_words_are_those_that_a_reader_sees() -> None:
-    """Not those of scripts, heads and comments, wherever these stand; in the page's order."""
+    """Returns the words that a reader sees, in order, without scripts, heads and comments."""
     body = b"<title>x</title><p>a<!-- x -->b<script>x</script>c<svg><b>x</b></svg> d&amp;e <?x y?>f"
     (row,) = rows(pipeline(use("signature")), body)
     (same,) = rows(pipeline(use("signature")), b"<p>a b c d e f")
@@ -154,7 +154,7 @@ def test_words_are_those_that_a_reader_sees() -> None:
 
 @given(st.binary(max_size=300), st.sampled_from(["utf-8", "utf-16", "binary", "nonsense", None]))
 def test_no_page_is_too_strange_for_the_stages(body: bytes, encoding: str | None) -> None:
-    """Whatever bytes a site sends, each stage makes something of them, the same again."""
+    """Makes something of any bytes in each stage, and the same again."""
     described = pipeline(
         stage('use = "page"') + stage('use = "signature"\nsimhash = true') + use("clean")
     )
@@ -238,7 +238,7 @@ def test_stages_see_what_stages_before_have_made() -> None:
 
 
 def test_pages_are_filtered_by_stages() -> None:
-    """By what the pipeline's own ``where`` asks, or by a function; pages stay what they are."""
+    """Filters pages by a stage as by the pipeline's own ``where``, or by a function."""
     wanted = pipeline(stage('use = "where"\npython = "support.pipelines.shop:is_shop"'))
     assert run(wanted).rows is None
     assert run(wanted, b"other").filtered == "where.python"
@@ -268,7 +268,7 @@ def test_fields_are_kept_dropped_and_renamed() -> None:
 
 @given(st.text())
 def test_clean_text_is_clean(text: str) -> None:
-    """To clean it again changes nothing, and no control character is left but line breaks."""
+    """Cleans a text once: no control character is left but line breaks."""
     once = cleaned(text)
     assert cleaned(once) == once
     assert not any(ord(each) < 32 and each != "\n" for each in once)
@@ -286,7 +286,7 @@ def described_schema(folder: Path, handling: str, schema: object = SCHEMA) -> Pi
 
 
 def test_invalid_items_are_marked_dropped_or_undelivered(tmp_path: Path) -> None:
-    """As the stage says; and they are counted in any case, by field and rule."""
+    """Marks, drops or leaves invalid items as the stage says; counts all by field and rule."""
     cheap = b"<h1>Lamp</h1><p class=price>1</p>"
     (row,) = rows(described_schema(tmp_path, "mark"), cheap)
     assert row["price"] == 1
@@ -356,7 +356,7 @@ def test_what_fits_no_column_is_kept_beside_them(tmp_path: Path) -> None:
     ],
 )
 def test_what_fails_is_undelivered(body: bytes, reason: str, sentence: str) -> None:
-    """With the place in the user's own code."""
+    """Reports a failure with its place in the user's own code."""
     outcome = run(pipeline(use("python:support.pipelines.shop:by_body")), body)
     assert outcome.reason == reason
     assert outcome.errors[0].startswith(sentence), outcome.errors
@@ -378,7 +378,7 @@ def test_what_fails_is_undelivered(body: bytes, reason: str, sentence: str) -> N
 def test_what_is_no_item_is_undelivered(
     returned: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a sentence; nothing that cannot be stored gets as far as a sink."""
+    """Refuses other values as items in a sentence, before a sink gets them."""
     name = f"code{abs(hash(returned))}"
     (tmp_path / f"{name}.py").write_text(f"def call(page):\n    return {returned}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -432,7 +432,7 @@ def test_values_become_those_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_a_stage_that_cannot_be_meant_is_refused(stages: str, sentence: str) -> None:
-    """When the file is read, by its number and key."""
+    """Refuses a wrong stage when the file is read, by its number and key."""
     with pytest.raises(ConfigError, match=sentence):
         pipeline(stages)
 
@@ -447,7 +447,7 @@ def test_a_stage_that_cannot_be_meant_is_refused(stages: str, sentence: str) -> 
     ],
 )
 def test_a_stage_that_cannot_be_loaded_is_refused(stages: str, sentence: str) -> None:
-    """Before a record is read."""
+    """Refuses a stage that cannot be loaded, before a record is read."""
     text = use(stages)
     if stages.startswith("pydantic"):
         text = stage(f'use = "validate"\nschema = "{stages}"')
@@ -465,7 +465,7 @@ def test_a_stage_that_cannot_be_loaded_is_refused(stages: str, sentence: str) ->
 def test_a_schema_that_cannot_be_meant_is_refused(
     schema: object, sentence: str, tmp_path: Path
 ) -> None:
-    """Before a record is read."""
+    """Refuses a wrong schema, before a record is read."""
     with pytest.raises(ConfigError, match=sentence):
         Chain(described_schema(tmp_path, "mark", schema).plan)
 
@@ -478,7 +478,7 @@ def test_an_archive_takes_pages_only() -> None:
 
 
 def test_what_needs_a_process_of_its_own_has_one() -> None:
-    """Unless the file says how many; what only looks at a record has none."""
+    """Runs hostile stages in a process, unless the file says how many; a filter needs none."""
     assert pipeline(stage('use = "where"\nstatus = ["200"]')).worker_count == 0
     assert pipeline(use("page")).worker_count == 1
     assert pipeline(use("page"), more="workers = 0").worker_count == 0

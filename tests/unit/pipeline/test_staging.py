@@ -53,7 +53,7 @@ async def staged(
 
 
 async def test_what_comes_again_is_no_work_for_stages() -> None:
-    """In one batch, or of those that are known: the first outcome stays, whatever the page says."""
+    """Does not run stages for repeats, in one batch or known: the first outcome stays."""
     pages = [(1, b"raise"), (1, b"fine"), (2, b"fine"), (2, b"raise"), (3, b"raise")]
     judged = await staged(pipeline("by_body"), pages, known=[3])
     assert [each.reason for each in judged] == ["stage_failed", "", "", "", ""]
@@ -62,7 +62,7 @@ async def test_what_comes_again_is_no_work_for_stages() -> None:
 
 
 async def test_an_undelivered_page_that_comes_again_is_a_repeat(tmp_path: Path) -> None:
-    """So done = read - repeats holds for the run, and each of its pages has one outcome."""
+    """Counts an undelivered page that comes again as a repeat: done = read - repeats holds."""
     described = pipeline("by_body")
     assert isinstance(described.sink, FilesSpec)
     spool = Spool(tmp_path)
@@ -96,7 +96,7 @@ async def test_what_was_judged_by_itself_is_judged_again(body: bytes) -> None:
 
 @given(st.lists(st.binary(max_size=300), max_size=40))
 def test_records_reach_a_worker_as_they_are(values: list[bytes]) -> None:
-    """In one message, however many and however large they are."""
+    """Sends records to a worker in one message, however many and large they are."""
     message = frames.pack_values(values)
     (size,) = frames.LENGTH.unpack(message[: frames.LENGTH.size])
     assert size == len(message) - frames.LENGTH.size

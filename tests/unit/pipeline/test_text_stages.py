@@ -140,7 +140,7 @@ def test_pages_are_filtered_by_their_language() -> None:
     ],
 )
 def test_options_of_language_are_checked(option: str, told: str) -> None:
-    """When the file is read."""
+    """Checks the options of language when the file is read."""
     use_it = "" if option.startswith("use") else 'use = "language"\n'
     stages = use("markdown") + stage(use_it + option)
     with pytest.raises(ConfigError, match=told):
@@ -148,14 +148,14 @@ def test_options_of_language_are_checked(option: str, told: str) -> None:
 
 
 def test_a_language_that_the_model_does_not_know_is_refused() -> None:
-    """Before a record is read, with the languages that it knows."""
+    """Refuses an unknown language before a record is read, and lists those that are known."""
     described = pipeline(stage('use = "language"\nlanguages = ["de", "qq"]'))
     with pytest.raises(ConfigError, match=r"stage language: .* the language 'qq'; known: ace, af,"):
         Chain(described.plan)
 
 
 def test_markdown_is_added_to_the_page() -> None:
-    """With absolute links, and what has made it; null where the page is not HTML."""
+    """Adds Markdown with absolute links, and its engine; null if the page is not HTML."""
     page = b"<main><h1>A lamp</h1><p><a href='/x' onclick=x()>more</a><script>x()</script>"
     (row,) = rows(pipeline(use("markdown")), page)
     assert row["markdown"] == "# A lamp\n\n[more](http://127.0.0.7:8080/x)"
@@ -189,7 +189,7 @@ def test_markdown_has_what_its_options_ask_for() -> None:
     ],
 )
 def test_options_of_markdown_are_checked(option: str, told: str) -> None:
-    """When the file is read."""
+    """Checks the options of markdown when the file is read."""
     with pytest.raises(ConfigError, match=told):
         pipeline(stage(f'use = "markdown"\n{option}'))
 
@@ -230,7 +230,7 @@ def test_a_document_whose_end_was_not_fetched_is_truncated() -> None:
 
 @pytest.mark.parametrize("option", ["max_pages = 0", "max_chars = 999", "max_chars = 1_000_001"])
 def test_options_of_document_are_checked(option: str) -> None:
-    """When the file is read."""
+    """Checks the options of document when the file is read."""
     with pytest.raises(ConfigError, match="expected an integer from"):
         pipeline(stage(f'use = "document"\n{option}'))
 
@@ -244,7 +244,7 @@ def test_documents_are_read_within_limits_only(key: str) -> None:
 
 
 def test_pages_that_are_nearly_alike_share_bands() -> None:
-    """Whatever surrounds their text; a page without words has none."""
+    """Gives nearly equal texts a common band, whatever surrounds them; no words, no bands."""
     text = " ".join(f"word{number % 700}" for number in range(1_000))
     described = pipeline(use("markdown", "minhash"))
     made = []
@@ -276,7 +276,7 @@ def test_a_file_has_the_version_of_its_sketches() -> None:
     ],
 )
 def test_options_of_minhash_are_checked(option: str, told: str) -> None:
-    """When the file is read."""
+    """Checks the options of minhash when the file is read."""
     with pytest.raises(ConfigError, match=told):
         pipeline(stage(f'use = "minhash"\n{option}'))
 
@@ -305,7 +305,7 @@ class Missing:
 def test_a_package_that_is_missing_is_named(
     options: str, package: str, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before a record is read, with the command that installs it."""
+    """Names a missing package and the command that installs it, before a record is read."""
     for name in [each for each in sys.modules if each.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Missing(package), *sys.meta_path])

@@ -79,7 +79,7 @@ def test_an_entry_point_of_another_name_is_refused(install: Install) -> None:
 def test_a_plugin_that_cannot_be_loaded_is_refused(
     install: Install, old: str, new: str, problem: str
 ) -> None:
-    """By a sentence that says which and why, not by a trace."""
+    """Refuses a plugin that cannot be loaded by a sentence that says which and why."""
     install(change=(old, new))
     with pytest.raises(ConfigError, match=r"package pinger.* cannot be loaded") as raised:
         installed()
@@ -96,7 +96,7 @@ def test_two_packages_with_a_plugin_of_one_name_are_refused(install: Install) ->
 
 
 def test_kafka_monitor_ends_before_it_asks_a_server(tmp_path: Path) -> None:
-    """With exit code 2, and the sentence alone."""
+    """Ends kafka-monitor with exit code 2 and the sentence, before any server is called."""
     install_example_plugin(tmp_path)
     points = tmp_path / "pinger-1.dist-info" / "entry_points.txt"
     points.write_text(points.read_text().replace("ping = pinger:PingH", "pong = pinger:PingH"))

@@ -99,7 +99,7 @@ class Misnamed(Counted):
 
 
 def test_the_documented_tests_pass_as_written(tmp_path: Path) -> None:
-    """In the folder of the plugin, without any server."""
+    """Runs the documented tests in the folder of the plugin, without any server."""
     install_example_plugin(tmp_path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_pinger.py"]
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -119,7 +119,7 @@ def test_a_handler_gets_what_its_schema_fills_in() -> None:
 
 
 def test_what_is_no_effect_is_named() -> None:
-    """As in the cluster, with what a request may have in its place."""
+    """Names a value that is not an effect, and the possible ones, as the cluster does."""
     with pytest.raises(TypeError, match=r"Several.handle returned \[Seed.*has one effect"):
         handle(Several, {"visit": "http://a.example"})
 
@@ -137,7 +137,7 @@ def test_a_seed_is_that_of_a_crawl_request() -> None:
 
 
 def test_a_record_that_would_be_refused_is_refused() -> None:
-    """For what it is, for the schema, or because a built-in kind comes first."""
+    """Refuses a record by its bytes, its schema, or because a built-in kind comes first."""
     with pytest.raises(InvalidRequest, match="not JSON"):
         handle(Count, b"{")
     with pytest.raises(InvalidRequest, match=r"\$.count: must be string"):
@@ -157,14 +157,14 @@ class Greedy(Visit):
 
 
 def test_a_record_of_a_built_in_kind_does_not_reach_a_handler_behind_it() -> None:
-    """Whatever the handler's own schema says."""
+    """Passes no record of a built-in kind to a later handler, whatever its schema says."""
     info = {"action": "info", "appid": "my-app", "uuid": "u", "spiderid": "link"}
     with pytest.raises(InvalidRequest, match="built-in kind 'action', whose rank 200 is lower"):
         handle(Greedy, info)
 
 
 async def test_an_action_that_asks_for_a_service_says_what_it_lacks() -> None:
-    """By the field of its context; where a loop runs as well."""
+    """Names the field of the context that an action lacks, also in a running loop."""
     with pytest.raises(SetupError, match=r"uses context.frontier.* give redis_url"):
         answer(Counted, handle(Count, ASKED))
 

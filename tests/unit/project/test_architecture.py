@@ -96,7 +96,7 @@ def test_functions_are_short() -> None:
 
 
 def test_positional_arguments_are_few() -> None:
-    """From the fifth on, arguments are named where they are given."""
+    """Requires names for arguments from the fifth on."""
 
     def count(function: Function) -> int:
         names = [argument.arg for argument in function.args.posonlyargs + function.args.args]

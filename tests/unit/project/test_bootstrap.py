@@ -150,14 +150,14 @@ def test_everything_that_is_missing_is_said_at_once(machine: Machine) -> None:
 
 
 def test_a_verb_without_servers_needs_none(machine: Machine) -> None:
-    """Only Python is asked for where no server will be started."""
+    """Requires only Python for verbs that start no server."""
     machine.has_venv()
     done = machine.run("feed", "a b", "--json")
     assert (done.returncode, done.stdout) == (0, "-P -m crawlstream_cli feed a b --json\n")
 
 
 def test_servers_that_run_elsewhere_are_not_asked_for(machine: Machine) -> None:
-    """With all three services named, in the environment or in .env, nothing needs to be here."""
+    """Requires no servers here if all three are named, in the environment or in .env."""
     machine.has_venv(*EVERYTHING)
     (machine.checkout / ".env").write_text("REDIS_HOST=redis\n")
     hosts = {"KAFKA_HOSTS": "kafka:9092", "ZOOKEEPER_HOSTS": "zookeeper:2181"}
@@ -249,7 +249,7 @@ def test_a_jar_that_nobody_has_named_is_not_kept(machine: Machine) -> None:
 
 
 def test_a_venv_that_was_cut_short_is_made_anew(machine: Machine) -> None:
-    """Without its stamp, written last, a .venv counts for nothing."""
+    """Makes a .venv without its stamp, which is written last, again."""
     machine.has_venv()
     (machine.checkout / ".venv" / ".stamp").unlink()
     machine.has("python3", 'case "$*" in "-m venv"*) echo "$@" >&2; exit 1;; esac')
@@ -279,7 +279,7 @@ def test_uv_installs_what_is_locked_and_pip_where_it_cannot(
 
 
 def test_a_command_gets_what_it_needs_and_keeps_it(machine: Machine) -> None:
-    """Nothing is taken away; a .venv that is made again has the sets and the user's packages."""
+    """Adds the sets of a command and keeps them, also in a .venv that is made again."""
     machine.installs()
     assert "making .venv" in machine.run("status").stderr
     assert machine.calls() == ["pip build", "uv requirements"]
@@ -306,7 +306,7 @@ def test_a_command_gets_what_it_needs_and_keeps_it(machine: Machine) -> None:
 
 
 def test_a_set_that_does_not_exist_is_named_with_those_that_do(machine: Machine) -> None:
-    """Before anything is installed."""
+    """Names an unknown set and the known ones, before anything is installed."""
     done = machine.run("install", "parquet")
     assert done.returncode == 1
     sets = "build chaos delta dev docs extract iceberg mcp pipeline query tls traces"

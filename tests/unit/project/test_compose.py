@@ -175,7 +175,7 @@ def test_what_a_builder_copies_is_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Dockerfile", "servers/Dockerfile"])
 def test_no_image_keeps_the_packages_it_has_installed(name: str) -> None:
-    """Whatever the base does: an instruction that installs removes what it has downloaded."""
+    """Removes downloads in the instruction that installs, whatever the base does."""
     text = re.sub(r"\\\n", "", (DOCKER / name).read_text())
     final = text.partition(" AS base\n")[2] or text
     installs = re.findall(r"^RUN .*apt-get install.*$", final, re.MULTILINE)
@@ -220,7 +220,7 @@ async def test_the_healthcheck_asks_the_process(
 
 
 async def test_a_process_that_does_not_answer_is_ill() -> None:
-    """Nothing listens."""
+    """Reports a process as unhealthy if nothing listens."""
     assert not await _check(free_block(1))
 
 

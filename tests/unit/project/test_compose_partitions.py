@@ -113,7 +113,7 @@ def wait_until_formed(port: int) -> None:
 
 
 def test_nodes_make_a_cluster_and_find_it_again(tmp_path: Path) -> None:
-    """By their own commands: three primaries with a replica each, which lose and evict nothing."""
+    """Makes a cluster of three primaries with a replica each, which evict nothing."""
     first = free_block(2 * len(NODES))
     for _ in range(2):
         with nodes(tmp_path, first):

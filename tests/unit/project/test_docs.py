@@ -47,7 +47,7 @@ def test_every_setting_is_explained() -> None:
 
 
 def test_metrics_are_made_where_the_page_looks() -> None:
-    """Nothing but a module ``metrics`` makes a metric, and the page knows all of these."""
+    """Defines metrics only in modules ``metrics`` that the page reads."""
     found = {
         path.relative_to(ROOT / path.relative_to(ROOT).parts[0]).as_posix()
         for house in HOUSES
@@ -112,7 +112,7 @@ def _events(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("page", PROSE, ids=lambda path: path.name)
 def test_commands_are_ones_that_exist(page: Path) -> None:
-    """Whatever begins with ./crawlstream is understood as it stands: its verb, options, values."""
+    """Parses every ./crawlstream command of the pages: its verb, options and values."""
     for line in re.findall(r"\./crawlstream ([^`\n#|]+)", page.read_text(encoding="utf-8")):
         name, *arguments = shlex.split(re.sub(r"(--\w+) N\b", r"\1 1", line))
         command, passes_options = load(name), VERBS[name].passes_options

@@ -92,7 +92,7 @@ def test_wrong_values_are_refused(wrong: dict[str, Any]) -> None:
     ids=str,
 )
 def test_spiders_are_named_with_their_replicas(right: dict[str, Any]) -> None:
-    """In addition to pools of crawlers, or instead of any."""
+    """Names spiders with their replicas, besides pools of crawlers or instead."""
     assert not list(Draft7Validator(SCHEMA).iter_errors(merged(VALUES, right)))
 
 

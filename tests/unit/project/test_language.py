@@ -99,7 +99,7 @@ OF_A_CHECKOUT = {
 
 
 def test_messages_name_the_command_as_it_is_called() -> None:
-    """In an image there is no ./crawlstream: messages say `COMMAND`, which both places have."""
+    """Names commands by `COMMAND` in messages, because an image has no ./crawlstream."""
     literal = {
         f"{path.relative_to(ROOT)}"
         for house in HOUSES

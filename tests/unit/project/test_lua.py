@@ -110,7 +110,7 @@ def test_what_is_not_lua_is_found(text: str) -> None:
 
 
 def test_names_are_counted_as_lua_counts_them() -> None:
-    """From outside: each once, also those that only a function further in uses."""
+    """Counts names from outside as Lua does: each once, also those of inner functions."""
     scopes = Scopes(
         "local a, b, c = 1 return function(d, e) return function() return a + a + b + d end end"
     )
@@ -162,7 +162,7 @@ def test_lua_takes_every_function() -> None:
 
 
 def test_parameters_are_few() -> None:
-    """From the seventh on, they travel in a table with names."""
+    """Limits parameters to six; more are passed in a table."""
     assert not [place for place, function in _functions() if function.parameters > MOST_PARAMETERS]
 
 

@@ -101,7 +101,7 @@ def test_the_builder_of_the_image_finds_what_it_imports() -> None:
 
 
 def test_check_looks_at_the_lock() -> None:
-    """As SECURITY.md says: before a change is shared, not only when all tests are run."""
+    """Checks the lock in `check`, as SECURITY.md says, not only in all tests."""
     assert "tests/unit/project/test_supply.py" in chain(*CHECKS.values())
 
 

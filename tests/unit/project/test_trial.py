@@ -169,7 +169,7 @@ def test_the_referee_knows_the_site() -> None:
 
 
 def test_kubernetes_has_the_same_site_and_servers() -> None:
-    """Only where they listen differs from compose, so that one referee judges both."""
+    """Differs from compose in addresses only, so that one referee judges both."""
     documents = list(yaml.safe_load_all((KUBERNETES / "servers.yaml").read_text()))
     (site,) = (each for each in documents if each["kind"] == "Pod")
     (container,) = site["spec"]["containers"]

@@ -149,7 +149,7 @@ def test_a_page_that_comes_back_as_it_was_loses_nothing() -> None:
 
 @pytest.mark.parametrize("use", ["also", "only"])
 def test_a_replayed_page_does_not_lead_to_all_sitemaps_again(use: str) -> None:
-    """Only a seed does, and a sitemap; where links are not followed, there is no depth below."""
+    """Leads to sitemaps only from a seed or a sitemap, not from a replayed page."""
     profile = Profile(maxdepth=3, sitemaps=use)
     page = Entry(url="https://shop.com/page", depth=1)
     again = replayed(letter_of(hold_of(page, profile))).profile
@@ -180,7 +180,7 @@ def test_priority_rules_hold_below_a_replayed_page() -> None:
 
 
 def test_a_client_that_waits_for_the_page_is_answered() -> None:
-    """Only about the page that its seed led to; the request to replay asks for no such reply."""
+    """Answers a client about the page of its seed only; the replay asks for no reply."""
     profile = replace(PROFILE, uuid="u1", answer="page")
     seed = Entry(url="https://shop.com/a", origin="in-0-3")
     owed = OutboxRecord(

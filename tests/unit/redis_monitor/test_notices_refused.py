@@ -41,7 +41,7 @@ MAIL = _mail()
 
 @given(IDS)
 def test_a_mail_can_be_made_of_every_id(name: str) -> None:
-    """Whatever a client calls its crawl, the mail has bytes, and no header but its own."""
+    """Makes a valid mail of any id, without a header that the id adds."""
     mail: Any = MAIL._message(replace(_notice("msg_1"), text=f"Crawl {name} of {name} finished."))
     made = BytesIO()
     BytesGenerator(made, policy=mail.policy.clone(utf8=False, linesep="\r\n")).flatten(mail)

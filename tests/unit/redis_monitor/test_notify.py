@@ -83,7 +83,7 @@ def test_a_problem_is_told_when_it_lasts() -> None:
 
 
 def test_a_change_is_told_by_the_leader_or_by_its_successor() -> None:
-    """Not lost with a leader that is dead already, not told again after one that lives."""
+    """Reports a change once, by the leader or by its successor."""
     first, second = ("problem_began", "a", "A."), ("problem_ended", "a", "No longer: A.")
     owed = PendingChanges("b")
     owed.add([first, second], "a", 0)
@@ -100,7 +100,7 @@ def test_a_change_is_told_by_the_leader_or_by_its_successor() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "169.254.169.254"])
 async def test_nothing_internal_is_posted_to(host: str) -> None:
-    """Neither by its address nor by its host name, unless its network is allowed."""
+    """Posts nothing to internal addresses or host names, unless their network is allowed."""
     async with web_receiver() as receiver:
         url = f"http://{host}:{receiver.port}/"
         with pytest.raises(NotDelivered, match="CRAWLSTREAM_NOTIFY_NETWORKS allows"):
@@ -199,7 +199,7 @@ MET = {"expect": [{"items.min": 1, "value": 250, "met": True}], "ok": True}
     ],
 )
 def test_data_that_is_not_as_expected_is_told(raw: bytes, about: str, told: str) -> None:
-    """In a sentence, with the event itself; under one id; and only if it is asked for."""
+    """Reports unexpected data in a sentence with the event, under one id, if requested."""
     (notice,) = notices_of(raw, NOTICES, "demo")
     assert told in notice.text
     assert list(notices_of(raw, [about], "demo")) == [notice]

@@ -22,7 +22,7 @@ from redis_monitor.cluster_metrics import existing, lag_of
     ids=["empty", "never read", "behind", "deleted unread", "made anew"],
 )
 def test_the_lag_is_what_is_there_and_was_not_taken(held: PartitionOffsets, lag: int) -> None:
-    """Whatever was committed, of this topic or of one before it."""
+    """Counts the lag by what exists and was not read, whatever was committed before."""
     assert lag_of(held) == lag
 
 

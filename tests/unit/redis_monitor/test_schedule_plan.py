@@ -101,7 +101,7 @@ def test_a_night_of_autumn_fires_once_whenever_it_is_looked_at() -> None:
 
 
 def test_it_fires_on_time_and_says_when_it_is_next() -> None:
-    """Not before, not for a time before it was set."""
+    """Fires on time, not before, and not for a time before it was set."""
     early = plan(state(), NOON - 1)
     assert (early.firing, early.last, early.due) == (None, 0, NOON)
     fires = plan(state(), NOON + 2)
@@ -199,7 +199,7 @@ def test_a_firing_that_has_begun_goes_on_as_it_began(*, is_stopping: bool) -> No
 
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_what_has_begun_comes_to_its_end_first(*, is_paused: bool) -> None:
-    """However late, and whatever came after it, unless the schedule was set again."""
+    """Ends a begun firing first, however late, unless the schedule was set again."""
     told = state(schedule(catch_up_s=0), since=NOON - 2 * HOUR - 1, begun=NOON, is_paused=is_paused)
     found = plan(told, NOON + 3 * HOUR)
     assert (found.firing, found.last, found.due) == (NOON, NOON, NOON + HOUR)
@@ -215,7 +215,7 @@ def test_what_has_begun_comes_to_its_end_first(*, is_paused: bool) -> None:
 
 
 def test_seeds_on_their_way_count_as_under_way() -> None:
-    """For some minutes: those that were rejected never come."""
+    """Counts fed seeds as running for some minutes, as rejected ones never arrive."""
     told = state(last_crawl=CRAWL, is_awaited=True, fed=NOON)
     assert _hindrance(told, {}, NOON + 299) == "running"
     assert _hindrance(told, {}, NOON + 300) == ""

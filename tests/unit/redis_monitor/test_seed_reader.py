@@ -24,7 +24,7 @@ async def feed_of(folder: Path) -> Feed:
 
 
 async def test_the_same_seeds_have_the_same_digest(tmp_path: Path) -> None:
-    """And others another one, whether they are of a file or the schedule's own."""
+    """Gives equal seeds an equal digest, and others another, of files and schedules."""
     file, reader = tmp_path / "a.txt", SeedReader([])
     file.write_text("http://a.com/\nhttp://b.com/\n")
     first = await feed_of(tmp_path)
@@ -52,7 +52,7 @@ async def test_the_same_seeds_have_the_same_digest(tmp_path: Path) -> None:
 async def test_a_file_without_seeds_says_so(
     content: str | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its name, with what is wrong."""
+    """Names a file without seeds, and what is wrong with it."""
     monkeypatch.setattr(seed_reader, "MOST_BYTES", 80)
     monkeypatch.setattr(seed_reader, "MOST_SEEDS", 3)
     if content is not None:
@@ -64,7 +64,7 @@ async def test_a_file_without_seeds_says_so(
 
 
 async def test_what_the_operator_does_not_allow_is_not_read(tmp_path: Path) -> None:
-    """Though it was allowed when the schedule was set; nor what no library can read."""
+    """Reads no file that is no longer allowed, and none that no library can read."""
     (tmp_path / "a.txt").write_text("http://a.com/")
     with pytest.raises(NoSeeds, match="CRAWLSTREAM_SEED_STORES"):
         await SeedReader(["file:///elsewhere"]).feed_of(schedule(f"file://{tmp_path}/a.txt"))

@@ -13,7 +13,7 @@ NAMES = [f"redis-monitor:m{number}" for number in range(5)]
 
 @pytest.mark.parametrize("living", range(1, 6))
 def test_each_partition_has_two_of_those_that_live(living: int) -> None:
-    """Or the only one; none has nothing, and none much more than the others."""
+    """Gives each partition two of the running monitors, evenly, or the only one."""
     shared = shares(NAMES[:living], 64)
     carers = Counter(p for ours in shared.values() for p in ours)
     assert carers == dict.fromkeys(range(64), min(living, CARERS))

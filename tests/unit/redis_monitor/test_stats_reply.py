@@ -51,7 +51,7 @@ def test_stats_of_a_monitor() -> None:
 
 
 def test_stats_of_spiders() -> None:
-    """By spider and status, with the number of processes."""
+    """Counts responses by spider and status, with the number of processes."""
     assert ask("spider", SPIDERS) == {
         "spiders": {
             "link": {"200": WEEK, "404": WEEK, "count": 2},
@@ -67,12 +67,12 @@ def test_stats_of_spiders() -> None:
 
 
 def test_stats_of_machines() -> None:
-    """By host and status."""
+    """Counts responses by host and status."""
     assert ask("machine", MACHINES) == {"machines": {"host": {"200": WEEK}, "count": 1}}
 
 
 def test_stats_of_queues() -> None:
-    """By spider and domain; an empty queue is there with zeros."""
+    """Counts queued pages by spider and domain; an empty queue has zeros."""
     assert ask("queue", QUEUES) == {
         "queues": {
             "queue_link": {

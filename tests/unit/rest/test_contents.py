@@ -36,7 +36,7 @@ ECHO = cast(Extraction, Echo())
 
 @pytest.mark.parametrize("with_bodies", [True, False])
 async def test_each_result_has_its_text(*, with_bodies: bool) -> None:
-    """In place of its body, unless that is wanted, too; a record that is not a result has none."""
+    """Replaces the body by the text, or adds it if bodies are wanted, for results only."""
     found = records(orjson.loads(record(1)), {"url": "none"})
     await add_contents(ECHO, found, WANTED, with_bodies=with_bodies)
     told = [(each["content"], each["truncated"], each["problems"]) for each in found]

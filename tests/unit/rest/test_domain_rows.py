@@ -39,7 +39,7 @@ def test_a_domain_whose_pages_wait_for_something_is_neither_busy_nor_quiet() -> 
 
 
 def test_a_domain_that_fails_is_not_busy() -> None:
-    """Where most downloads bring nothing, the badge says so and why; one miss says nothing."""
+    """Marks a domain as failing, with the reason, if most downloads fail; not after one."""
     failing = DomainTraffic(responses=9, success_rate=0, latency_ms=None, reasons={"dns": 9})
     report = DomainReport(domain="a.example", rule=_RULE, queues=[], **_ZERO)
     row = DomainRow("a.example", "own", _RULE, traffic=failing, report=report)

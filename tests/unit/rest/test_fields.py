@@ -70,7 +70,7 @@ def test_a_pause_is_as_long_as_was_chosen() -> None:
 
 
 def test_a_crawl_stays_where_its_urls_are() -> None:
-    """At their hosts, domains or folders; what is said of links otherwise holds instead."""
+    """Follows links on hosts, domains or folders of the URLs, unless other filters are given."""
     urls = "http://a.example.com/x/y\nb.test"
     assert [one["url"] for one in _seeds(urls=urls)] == urls.split("\n")
     hosts = {"allowed_domains": ["a.example.com", "b.test"]}
@@ -114,7 +114,7 @@ _NAMES = [*(one.name for one in MORE), "hits", "until", "maxdepth"]
 
 @given(st.dictionaries(st.sampled_from(_NAMES), st.text()))
 def test_no_text_breaks_a_form(texts: dict[str, str]) -> None:
-    """Whatever is typed becomes JSON."""
+    """Makes JSON of any typed text."""
     typed = Typed({name: [text] for name, text in texts.items()}, at=0)
     assert isinstance(orjson.loads(body_of(typed).content), dict)
 

@@ -81,7 +81,7 @@ async def test_a_key_file_occupies_bytes_while_it_is_read(body: bytes, *, is_rig
 
 
 async def test_a_file_that_is_no_key_file_is_not_read() -> None:
-    """By its size or status; without a page nothing is known about the key."""
+    """Does not read a key file of wrong size or status; without a page, decides nothing."""
     budget, body = ByteBudget(BUDGET), KEY.encode()
     records = OneRecord(budget, body)
     service = service_of(records, budget)

@@ -338,7 +338,7 @@ async def test_head_ends_a_stream_at_its_headers() -> None:
 
 
 def test_a_key_tells_nothing_of_its_secret() -> None:
-    """Neither its text nor the error of a wrong one repeats it."""
+    """Repeats no secret of a key, neither in its text nor in errors."""
     assert SECRET not in repr(ApiKey(role="read", secret=SECRET))
 
 

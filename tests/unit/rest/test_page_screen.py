@@ -17,7 +17,7 @@ from unit.rest.test_pages import OPERATOR, OWN_TAGS, Seen, page_values
 @pytest.mark.parametrize("tab", list(page_screen._TABS))
 @pytest.mark.parametrize("text", SCRIPTS)
 def test_no_part_of_a_page_is_an_element(text: str, tab: str) -> None:
-    """In no tab does what a page says become anything; a preview's frame may do nothing."""
+    """Makes no element of a page's text in any tab; a preview's frame may do nothing."""
     screen = render("page.html", client=OPERATOR, **page_values(text, tab))
     elements = Seen(bytes(screen.body)).elements
     frames = [attributes for tag, attributes in elements if tag == "iframe"]
@@ -50,7 +50,7 @@ def test_the_text_of_a_page_is_what_people_read() -> None:
 
 @pytest.mark.parametrize("part", ["<b><i><a><div>", "<table><td>", "<a><b></a>", "<div x=", "&#x"])
 def test_no_page_takes_long_to_clean(part: str) -> None:
-    """However deep or odd it is: half a megabyte takes less than two seconds of a CPU."""
+    """Cleans half a megabyte of any page in less than two seconds of CPU."""
     began = time.process_time()
     preview(part * (LONGEST // len(part)), "x")
     assert time.process_time() - began < 2
@@ -89,7 +89,7 @@ def test_a_page_shows_its_canonical_url_and_signature() -> None:
 
 
 def test_a_text_is_shown_in_parts() -> None:
-    """From a place on, or from shortly before the first match that lies beyond."""
+    """Shows a text from a place on, or from shortly before the first later match."""
     text = "a" * 250_000 + "Needle" + "b" * 10
     start = page_screen.excerpt(text, "", 0)
     assert (start.start, start.end, start.length) == (0, 100_000, 250_016)

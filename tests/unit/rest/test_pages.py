@@ -448,7 +448,7 @@ def test_figures_are_for_people() -> None:
 
 
 def test_the_ids_of_a_crawl_stay_whole_in_addresses() -> None:
-    """Whatever characters an id has, it does not end its parameter."""
+    """Keeps ids of a crawl in addresses, whatever characters they have."""
     assert "a%26b%3Dc%23%2F" in crawl_path(hostile_crawl("a&b=c#/"))
 
 
@@ -483,7 +483,7 @@ def test_a_crawl_that_waits_for_a_browser_names_it() -> None:
 
 @pytest.mark.parametrize("state", ["paused", "finished", "stopped"])
 def test_what_is_known_better_is_not_called_waiting(state: str) -> None:
-    """Nor is a crawl with a crawler, one of an unknown state, or one that fetches pages."""
+    """Shows no crawl as waiting that has a crawler, fetches pages, or is unknown."""
     one = replace(hostile_crawl("produkte"), state="running", held=0)
     assert badge(replace(one, held=1), frozenset()) == "running"
     for spiders in (frozenset({"produkte"}), None):

@@ -48,7 +48,7 @@ async def test_a_second_reply_is_kept() -> None:
 
 
 def test_replies_nobody_polls_are_dropped_by_age() -> None:
-    """After an hour a reply is gone."""
+    """Drops a reply that no client polls after an hour."""
     clock = Clock()
     kept = Replies(clock=clock)
     kept.arrived("u", b"1")
@@ -95,7 +95,7 @@ def test_what_is_not_named_needs_the_highest_role() -> None:
     [("localhost", True), ("127.0.0.9", True), ("::1", True), ("0.0.0.0", False), ("a.b", False)],
 )
 def test_names_of_this_machine(name: str, *, is_own: bool) -> None:
-    """Only loopback counts as this machine."""
+    """Accepts only loopback as names of this machine."""
     assert is_loopback(name) is is_own
 
 
@@ -115,7 +115,7 @@ def test_keys_that_are_none_are_refused(keys: str) -> None:
 
 
 async def test_what_failed_may_be_tried_again() -> None:
-    """Only an answer is stored under a key, not a failure."""
+    """Stores answers under a key, not failures, so that these may be repeated."""
     once, tries = IdempotencyStore(), iter([False, True])
 
     async def work() -> bytes:

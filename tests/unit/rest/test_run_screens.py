@@ -14,7 +14,7 @@ from rest_service.dashboard import runs
     [("news-20261122T1200Z", 1), ("news-", 0), ("news-20261122T1200Zx", 0), ("x-news-{at}", 0)],
 )
 def test_a_crawl_knows_the_schedule_that_feeds_it(crawlid: str, fed: int) -> None:
-    """By its name, with the time of a firing where the schedule's has one."""
+    """Finds the schedule of a crawl by its name, with the time of a firing if there is one."""
     schedule = Schedule(appid="app", name="s", cron="0 3 * * *", crawl={"crawlid": "news-{at}"})
     assert runs.feeds(schedule, CrawlKey("link", "app", crawlid)) == bool(fed)
     assert not runs.feeds(schedule, CrawlKey("link", "other", crawlid))

@@ -40,7 +40,7 @@ def _crawl(done: int) -> CrawlState:
 
 
 def test_a_point_has_gaps_where_nothing_came() -> None:
-    """Without downloads there is neither success nor latency, and no rate but zero."""
+    """Shows neither success nor latency without downloads, and a rate of zero."""
     assert chart_point(7, Traffic((0, 0, 0, 0, 0), 0), 5) == (7, 0, 0, 0, 0, 0, None, None, None)
     busy = Traffic((5, 0, 10, 0, 10), 200)
     assert chart_point(7, busy, 5, 3) == (7, 1, 0, 2, 0, 2, 3, 40, 10)
@@ -63,7 +63,7 @@ def test_a_crawl_that_just_began_has_its_begin_on_the_chart() -> None:
 
 
 def test_a_timeline_stays_small_and_whole() -> None:
-    """However long a crawl lasts, its first and its latest moment are kept, and some between."""
+    """Keeps the first and latest moment of a crawl and some between, however long it lasts."""
     timeline = Timeline()
     for moment in range(_MANY):
         timeline.note(float(moment), _crawl(moment))

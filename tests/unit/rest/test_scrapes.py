@@ -70,7 +70,7 @@ def test_a_name_says_until_when_its_page_may_come(deadline: int, minutes: int) -
     ["", "scrape-1", "2611291030-zzzzzz-2-9f1c27d05b6e4a83", f"9913991099-abcdef-2-{16 * 'a'}"],
 )
 def test_other_ids_are_of_no_scrape(text: str) -> None:
-    """So are those of an hour that is over, and of one to come."""
+    """Rejects ids of no scrape, of an hour that is over, and of one to come."""
     assert not may_come(text)
     assert not may_come(f"2001010000-abcdef-2-{16 * 'a'}")
     assert not may_come(f"9901010000-abcdef-2-{16 * 'a'}")
@@ -168,7 +168,7 @@ async def test_the_end_of_a_scrape_of_another_process_is_reported_everywhere() -
 
 
 def test_a_flight_whose_reply_was_lost_ends_at_its_deadline() -> None:
-    """Neither memory nor the client's bound is used by it for longer."""
+    """Ends a flight without a reply at its deadline, and frees memory and the client's limit."""
     flights = Flights()
     flights.add(replace_expiry(flight("1", ("same",)), -100))
     assert flights.join(("same",)) is None
@@ -234,7 +234,7 @@ async def test_bytes_of_a_cancelled_request_are_free_again() -> None:
     ],
 )
 def test_what_comes_later_is_refused_by_name(fields: dict[str, Any], code: str) -> None:
-    """Nothing is fed: a client that relies on it would get another answer than it wants."""
+    """Refuses options of later versions by their names, and feeds nothing."""
     with pytest.raises(RequestRefused) as refused:
         ScrapeOrder(url=URL, **fields).check()
     assert (refused.value.status, refused.value.details["code"]) == (422, code)
@@ -253,7 +253,7 @@ def test_what_comes_later_is_refused_by_name(fields: dict[str, Any], code: str) 
     ],
 )
 def test_values_outside_of_their_bounds_are_refused(fields: dict[str, Any]) -> None:
-    """And fields that a scrape does not have."""
+    """Rejects values outside of their bounds, and unknown fields."""
     with pytest.raises(ValidationError):
         ScrapeOrder.model_validate({"url": URL, **fields})
 
@@ -342,13 +342,13 @@ def test_the_application_is_the_keys() -> None:
 
 
 def test_formats_are_made_once_each() -> None:
-    """In the order in which they were named."""
+    """Makes each format once, in the order in which they were named."""
     shape = PageShape.of(["links", "text", "links"], main=True, max_chars=1000)
     assert shape.formats == ("links", "text")
 
 
 def test_a_refusal_says_when_to_come_again() -> None:
-    """In whole seconds, rounded up."""
+    """Says in whole seconds, rounded up, when a refused call may be repeated."""
     refused = RequestRefused(429, "Busy.", code="site_busy", retry_after_s=2.2)
     assert failure(refused).headers["Retry-After"] == "3"
     assert failure(RequestRefused(503, "Busy.")).headers["Retry-After"] == "1"

@@ -23,12 +23,12 @@ D_OF_RFC_9421 = bytes.fromhex("9f8362f87a484a954e6e740c5b4c0e84229139a20aa8ab56f
 
 
 def test_a_key_is_named_by_its_thumbprint() -> None:
-    """By that of the example key in RFC 9421."""
+    """Names a key by its thumbprint, like the example of RFC 9421."""
     assert thumbprint(X_OF_RFC_9421) == "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U"
 
 
 def test_a_new_key_is_read_again(tmp_path: Path) -> None:
-    """Only its owner can read its file, and only the thumbprint is shown."""
+    """Reads a new key back; only its owner can read the file, and only the thumbprint is shown."""
     path = tmp_path / "a.pem"
     made = new_key(path)
     (read,) = load_keys([str(path)])
@@ -91,7 +91,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_or_repeated_key_is_refused(tmp_path: Path) -> None:
-    """Neither leads to unsigned requests."""
+    """Rejects a missing or repeated key, instead of sending unsigned requests."""
     path = tmp_path / "a.pem"
     with pytest.raises(ConfigError, match="cannot read the signing key"):
         load_keys([str(path)])

@@ -62,7 +62,7 @@ def _named(record: TopicRecord, key: Key) -> TopicRecord:
 def test_signed_requests_are_verified_with_the_directory_of_their_time(
     keys: Sequence[Key],
 ) -> None:
-    """Before, while and after both keys are published; and a cluster without keys signs nothing."""
+    """Verifies requests before, while and after both keys are published; without keys, none."""
     assert audit(_facts(keys)) == []
     assert audit(GOOD) == []
 
@@ -105,7 +105,7 @@ def test_an_altered_request_is_refused(keys: Sequence[Key], altered: Altered, wo
 
 
 def test_a_signature_that_is_sent_again_is_refused(keys: Sequence[Key]) -> None:
-    """Also within its minute, and for the same host."""
+    """Rejects a repeated signature, even within its minute and for the same host."""
     facts = _facts(keys)
     visits = [*facts.visits[:-1], _signed(facts.visits[-1], **facts.visits[-2].signature)]
     (found,) = audit(replace(facts, visits=visits))
@@ -113,7 +113,7 @@ def test_a_signature_that_is_sent_again_is_refused(keys: Sequence[Key]) -> None:
 
 
 def test_dates_are_not_judged_where_crawlers_have_other_clocks(keys: Sequence[Key]) -> None:
-    """And all else is."""
+    """Judges all but dates if crawlers have other clocks."""
     facts = _facts(keys)
     late = [_signed(v, **_headers(keys[1], v.wall / 1000 - 3_600)) for v in facts.visits[2:]]
     facts = replace(facts, visits=[*facts.visits[:2], *late])

@@ -41,7 +41,7 @@ COVERS: list[tuple[str, ...]] = [(), ("@method",), ("@path",), ("@method", "@pat
 
 @pytest.mark.parametrize(("form", "covers"), list(itertools.product(FORMS, COVERS)))
 def test_a_verifier_accepts_every_form(key: Key, form: Form, covers: tuple[str, ...]) -> None:
-    """With whatever the signature covers."""
+    """Makes every form that a verifier accepts, whatever the signature covers."""
     terms = replace(TERMS, form=form, covers=covers)  # type: ignore[arg-type]
     headers = _signed(key, terms)
     assert headers["signature-agent"] == FORMS[form]
@@ -67,7 +67,7 @@ def test_a_signature_holds_for_one_authority_agent_and_minute(key: Key) -> None:
 
 
 def test_no_signature_comes_twice(key: Key) -> None:
-    """Not within one second for one page either, unless there is to be no nonce."""
+    """Makes no signature twice, even within a second for one page, unless nonces are off."""
     assert _signed(key) != _signed(key)
     terms = replace(TERMS, has_nonce=False)
     assert _signed(key, terms) == _signed(key, terms)
@@ -88,7 +88,7 @@ AUTHORITIES = {
 
 @pytest.mark.parametrize("url", AUTHORITIES)
 def test_the_authority_is_the_host_header(url: str) -> None:
-    """Without the port that the scheme implies."""
+    """Signs the Host header as authority, without the port that the scheme implies."""
     assert authority_of(url) == AUTHORITIES[url]
 
 
@@ -101,7 +101,7 @@ def test_the_authority_is_the_host_header(url: str) -> None:
 def test_the_authority_of_an_address_names_its_place(
     scheme: str, host: str, port: int, rest: str
 ) -> None:
-    """Whatever else stands in the address."""
+    """Names the place of an address as its authority, whatever else the address has."""
     found = authority_of(address(f"{scheme}://{host}:{port}{rest}"))
     plain = authority_of(address(f"{scheme}://{host}/"))
     usual = {"http": 80, "https": 443}[scheme]

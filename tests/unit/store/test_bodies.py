@@ -100,7 +100,7 @@ async def test_a_body_that_is_cut_can_be_had_whole(kind: str, tmp_path: Path) ->
 
 
 async def test_a_body_that_fits_is_not_stored(tmp_path: Path) -> None:
-    """Nor does its record say anything of a store; without a store nothing is kept."""
+    """Stores no body that fits, and nothing without a store."""
     topic = Topic()
     await publisher(topic, f"file://{tmp_path}/bodies").result(replace(PAGE, body=b"<p>"))
     await publisher(topic, None).result(PAGE)
@@ -137,7 +137,7 @@ async def test_a_body_that_only_its_record_cannot_hold_is_stored_too(tmp_path: P
 async def test_a_page_waits_for_a_store_that_cannot_be_reached(
     tmp_path: Path, wait_until: WaitUntil
 ) -> None:
-    """Nothing is published, nothing more is leased; when the store is back, all is as it was."""
+    """Publishes and leases nothing while the store is unavailable, and then continues."""
     topic = Topic()
     (tmp_path / "bodies").write_text("a file where the folder should be")
     waiting = publisher(topic, f"file://{tmp_path}/bodies")

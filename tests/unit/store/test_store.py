@@ -34,7 +34,7 @@ def test_an_object_is_created_once(url: str) -> None:
 
 
 def test_an_object_is_put_over_another(url: str, tmp_path: Path) -> None:
-    """By bytes, or by the content of a file."""
+    """Replaces an object by bytes, or by the content of a file."""
     store = Store.at(url)
     store.put("x", b"1")
     store.put("x", b"2")
@@ -47,7 +47,7 @@ def test_an_object_is_put_over_another(url: str, tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_listed_by_name(url: str) -> None:
-    """In a folder and below it, sorted; a folder that is not there has nothing."""
+    """Lists a folder with subfolders, sorted; a missing folder is empty."""
     store = Store.at(url)
     assert store.list() == store.list("log") == []
     for name in ("log/2", "log/1", "log/sub/3", "data/4"):
@@ -61,7 +61,7 @@ def test_what_is_there_is_listed_by_name(url: str) -> None:
 
 
 def test_of_many_that_create_one_object_one_succeeds(url: str) -> None:
-    """At once, and each with a store of its own."""
+    """Lets one of many concurrent creators of an object succeed, each with its own store."""
     with ThreadPoolExecutor(8) as pool:
         for n in range(20):
             made = pool.map(lambda who: Store.at(url).create(f"{n}", b"%d" % who), range(8))  # noqa: B023  used at once
@@ -114,7 +114,7 @@ def test_nothing_unfinished_has_a_name(tmp_path: Path) -> None:
 
 
 def test_a_store_proves_that_it_creates_exclusively(url: str) -> None:
-    """And leaves nothing behind."""
+    """Checks that the store creates exclusively, and leaves nothing behind."""
     store = Store.at(url)
     store.prove()
     assert store.list() == []
@@ -123,7 +123,7 @@ def test_a_store_proves_that_it_creates_exclusively(url: str) -> None:
 def test_a_store_that_replaces_what_it_should_create_is_refused(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a sentence that says what to do; a second writer would overwrite the first."""
+    """Refuses such a store in a sentence that says what to do."""
     store = Store.at(url)
 
     def replace(name: str, data: bytes) -> bool:
@@ -162,7 +162,7 @@ def _create(arguments: tuple[str, int]) -> bool:
 
 
 def test_of_many_processes_one_creates(tmp_path: Path) -> None:
-    """On a disk that they share."""
+    """Lets one of many processes create a file on a shared disk."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(3) as pool:
         made = pool.map(_create, [(str(tmp_path), number) for number in range(12)])
@@ -180,7 +180,7 @@ def test_what_others_write_is_read_as_far_as_it_may_be(url: str) -> None:
 
 
 def test_nothing_outside_of_the_folder_is_read(tmp_path: Path) -> None:
-    """Neither by a link nor what would never end; a link within it is as good as the file."""
+    """Reads nothing outside of the folder, by a link or without an end; inner links are fine."""
     folder = tmp_path / "folder"
     folder.mkdir()
     (tmp_path / "secret.txt").write_text("secret")

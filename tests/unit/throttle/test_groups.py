@@ -31,7 +31,7 @@ def error_of(text: str) -> str:
 
 
 def test_groups_are_read_with_their_limits_and_members() -> None:
-    """In their order; members in any spelling; a group allows bursts, and 8 requests at a time."""
+    """Reads groups in order, with members in any spelling, bursts, and 8 requests at a time."""
     table = parse(
         f"""
 groups:
@@ -50,7 +50,7 @@ groups:
 
 
 def test_the_gate_of_an_address_is_that_of_a_name_a_network_or_its_own() -> None:
-    """In this order; an address of IPv6 is a network of /64, and some networks have no limit."""
+    """Takes the gate of a name, a network or the address, in this order; IPv6 counts by /64."""
     table = parse(
         f"""
 groups:
@@ -88,7 +88,7 @@ def _blob(table: ThrottleTable) -> bytes:
 
 
 def test_the_first_group_that_covers_a_site_counts() -> None:
-    """However specific the members are; a part of a domain belongs to the group of its domain."""
+    """Applies the first group that covers a site, however specific later members are."""
     table = parse(
         f"""
 groups:

@@ -65,7 +65,7 @@ def test_an_explicitly_empty_table_is_a_table() -> None:
 
 
 def test_of_two_spellings_the_slower_rule_applies() -> None:
-    """In doubt the site is spared, whichever stands first."""
+    """Applies the slower of two spellings, whichever stands first."""
     fast, slow = "{hits: 9, window: 1}", "{hits: 100, window: 60}"
     for first, second in ((fast, slow), (slow, fast)):
         table = parse(f"domains: {{A.com.: {first}, a.com: {second}}}")

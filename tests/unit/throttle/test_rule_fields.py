@@ -33,7 +33,7 @@ RULES = some.builds(ThrottleRule, **{one.attribute: _values_of(one) for one in R
 
 @given(RULES)
 def test_a_rule_survives_each_way_that_it_takes(rule: ThrottleRule) -> None:
-    """Through the node of ZooKeeper, and through the table that Redis keeps."""
+    """Keeps a rule through the node of ZooKeeper and the table in Redis."""
     document = {"domains": {"a.test": rule.named()}}
     default = ThrottleRule(hits=1, window_s=1)
     assert table_of(document, default=default, czxid=1, mzxid=1).rules == {"a.test": rule}
@@ -64,7 +64,7 @@ def test_a_pause_is_given_to_redis_as_it_is() -> None:
 
 @given(RULES)
 def test_the_frontier_reads_gentle_beside_render(rule: ThrottleRule) -> None:
-    """In thousandths; the version before reads the same limits of requests from the text."""
+    """Reads gentle in thousandths; the version before reads the same limits."""
     rule = replace(rule, scale=1.0)
     applied = ThrottleRule.of_applied(rule.applied())
     assert abs(applied.gentle - rule.gentle) <= 0.0005
@@ -120,7 +120,7 @@ def test_people_can_set_every_field() -> None:
 
 @pytest.mark.parametrize("field", RULE_FIELDS, ids=lambda field: field.name)
 def test_a_value_beyond_its_bounds_is_refused(field: RuleField) -> None:
-    """By the reader of the node, with the field and what it may be; its bounds are allowed."""
+    """Refuses a value beyond its bounds with field and bounds, which are allowed."""
     rule = ThrottleRule(hits=1, window_s=1)
     least, most = (False, True) if field.is_truth else (field.least, field.most)
 

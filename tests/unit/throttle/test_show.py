@@ -149,7 +149,7 @@ def test_the_most_specific_rule_wins(host: str, site: str, named: str | None, re
 
 
 def test_a_rule_for_a_part_of_a_domain_is_explained() -> None:
-    """Both sides say which requests are counted separately; others have no explanation."""
+    """Explains on both sides which requests count separately; others have no explanation."""
     (below,) = explanations(TABLE, "Shop.Example.com.")
     assert below == (
         "shop.example.com and its subdomains are counted separately from the rest of example.com."

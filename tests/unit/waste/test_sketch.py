@@ -40,7 +40,7 @@ def _pages(place: SitePlace, texts: list[int | None], **said: object) -> list[Pa
 
 @given(st.lists(votes, max_size=15), st.lists(votes, max_size=15))
 def test_order_of_two_workers_does_not_count(one: list[PageVote], other: list[PageVote]) -> None:
-    """Before a verdict, two batches give the same totals in either order.
+    """Two batches give the same totals in either order, before there is a verdict.
 
     Of two pages with one text, the first is new and speaks for its parent: credits may differ.
     """
@@ -114,7 +114,7 @@ def test_equal_texts_put_a_family_last_and_new_ones_take_it_back() -> None:
 
 
 def test_pages_that_did_not_wait_do_not_refuse_a_family() -> None:
-    """In a crawl without last bands no family gets beyond last."""
+    """Refuses no family in a crawl without last bands: `last` is the worst verdict."""
     sketch, place = Sketch(), SitePlace(MAIN, ("?sort",))
     sketch.merge(_pages(place, [1] * 1000), NOW)
     assert sketch.families.of("?sort").verdict == "last"
@@ -152,7 +152,7 @@ def _asked(answers: str) -> Family:
 def test_a_path_is_refused_by_a_made_up_neighbour(
     answers: str, verdict: str, *, wants_more: bool
 ) -> None:
-    """Without one, counting starts again; after three, no other one is wanted."""
+    """Refuses a path by a made-up neighbour; without one, counts again, three times at most."""
     family = _asked(answers)
     assert (family.verdict, wants_neighbour(family)) == (verdict, wants_more)
 
@@ -267,7 +267,7 @@ def test_a_site_fills_its_own_sketch_only_to_the_bound() -> None:
 
 
 def test_a_site_without_verdicts_becomes_calm() -> None:
-    """After 512 pages without a verdict a site needs less attention; a verdict ends that."""
+    """Looks at fewer pages of a site after 512 without a verdict, until there is one."""
     sketch, place = Sketch(), SitePlace(MAIN, ("/a/*",))
     sketch.merge(_pages(place, [n << 8 for n in range(511)]), NOW)
     calm = [sketch.is_calm]

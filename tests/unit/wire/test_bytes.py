@@ -134,7 +134,7 @@ def test_numbers_come_through_whole() -> None:
 
 
 def test_of_two_equal_keys_the_last_counts() -> None:
-    """As in the predecessor, and whether or not the record needs the exact parser."""
+    """Takes the last of two equal keys, with or without the exact parser."""
     for tail in (b"1", b"1" * 30):
         record = b'{"appid":"app","crawlid":"a","crawlid":"b","url":"a.example","attrs":{"n":%s}}'
         request = decode(record % tail)

@@ -67,7 +67,7 @@ def test_a_body_is_the_page_byte_for_byte(case: tuple[bytes, bytes, str]) -> Non
 @quick
 @given(st.binary(max_size=40), st.sampled_from(CHARSETS), st.sampled_from([5, 1 << 20]))
 def test_no_charset_changes_a_body(body: bytes, encoding: str, most: int) -> None:
-    """Whatever codec Python has; what is cut is the page's beginning."""
+    """Keeps a body in any charset; a cut one is the beginning of the page."""
     value = encode_result(
         replace(PAGE, body=body, encoding=encoding), ResultLimits(max_body_bytes=most)
     )
@@ -118,7 +118,7 @@ def test_no_charset_changes_a_body(body: bytes, encoding: str, most: int) -> Non
     ],
 )
 def test_what_is_no_result_is_refused_by_the_field(value: bytes | None, sentence: str) -> None:
-    """In a sentence for readers of the undelivered records."""
+    """Refuses other records by the field, in a sentence for operators."""
     with pytest.raises(NotAResult, match=sentence):
         decode(value)
 
@@ -135,7 +135,7 @@ json = st.recursive(
 @quick
 @given(st.sampled_from(sorted(orjson.loads(record(1)))), json)
 def test_any_value_of_any_field_is_a_page_or_a_sentence(field: str, value: Any) -> None:
-    """Nothing else happens."""
+    """Reads any value of any field as a page, or refuses it in a sentence."""
     try:
         encoded = orjson.dumps(orjson.loads(record(1)) | {field: value})
     except TypeError:
@@ -146,7 +146,7 @@ def test_any_value_of_any_field_is_a_page_or_a_sentence(field: str, value: Any) 
 
 @pytest.mark.parametrize("charset", ["\0", "x" * 99, "undefined", "idna", "rot13", "nonsense", "é"])
 def test_a_charset_that_is_none_leaves_the_text(charset: str) -> None:
-    """As UTF-8, since no charset is known."""
+    """Reads a text of unknown charset as UTF-8."""
     assert decode(changed(body="é", encoding=charset)).body == "é".encode()
 
 

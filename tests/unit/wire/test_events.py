@@ -33,12 +33,12 @@ def ending(name: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_beginning_names_its_run() -> None:
-    """Nothing has been counted yet."""
+    """Names the run of a beginning, without counters."""
     assert ending("crawl_started") == {"event": "crawl_started", **COMMON}
 
 
 def test_what_a_firing_has_fed_says_so() -> None:
-    """By the name of the schedule and its time."""
+    """Names schedule and time of the firing that has fed it."""
     record = ending("crawl_started", firing=FiringKey("nightly", 1795251000))
     assert record["occasion"] == {"schedule": "nightly", "at": 1795251000}
 
@@ -86,7 +86,7 @@ def test_an_ending_by_a_budget_names_it() -> None:
 
 
 def test_an_ending_counts_domains_with_a_spent_budget() -> None:
-    """By the budget, if there are any; readers get it back."""
+    """Counts domains by spent budget, if any, and reads them back."""
     spent = {"domain_max_bytes": 3}
     record = ending("crawl_finished", reasons={"spent_domains": spent})
     assert record["counters"]["spent_domains"] == spent
@@ -97,7 +97,7 @@ def test_an_ending_counts_domains_with_a_spent_budget() -> None:
 
 
 def test_an_ending_counts_bodies_only_if_some_were_not_kept() -> None:
-    """By the word, and the number of reserved pages; readers get both back."""
+    """Counts dropped bodies by reason, and reserved pages, if any, and reads both back."""
     reasons = {"dropped": {"noindex": 2, "reserved": 1}, "reserved": {"reserved": 4}}
     record = ending("crawl_finished", reasons=reasons)
     assert record["counters"]["dropped"] == {"noindex": 2, "reserved": 1}
@@ -131,7 +131,7 @@ def test_an_ending_names_the_families_of_which_most_was_refused() -> None:
 
 
 def test_a_failed_page_says_which_and_why() -> None:
-    """With the id that its result would have had."""
+    """Names a failed page, its reason, and the id that its result would have."""
     event = PageFailed(
         id="0" * 32,
         crawl=CRAWL,
@@ -238,7 +238,7 @@ def test_a_rejection_of_nothing_has_null(raw: bytes | None) -> None:
 
 
 def test_a_huge_rejection_is_cut_to_fit_its_topic() -> None:
-    """And says how large it was."""
+    """Cuts a huge rejection to fit its topic, and reports its size."""
     raw = b"x" * (rejects.MAX_RAW_BYTES + 1)
     encoded = rejects.encode(Rejection(reason="too_large", errors=["$: too large"], raw=raw))
     record = orjson.loads(encoded)

@@ -39,7 +39,7 @@ READERS: dict[str, Callable[[bytes], Any]] = {
 @pytest.mark.parametrize("mark", [b"", jsontext.BYTE_ORDER_MARK], ids=["plain", "marked"])
 @pytest.mark.parametrize("way", READERS)
 def test_every_reader_keeps_the_digits(way: str, mark: bytes, number: int) -> None:
-    """With or without a byte order mark."""
+    """Keeps all digits for every reader, with or without a byte order mark."""
     value = {"url": "http://x", "attrs": {"n": number}}
     assert READERS[way](mark + json.dumps(value).encode()) == value
 
@@ -52,7 +52,7 @@ def test_every_writer_keeps_the_digits(number: int) -> None:
 
 
 def test_what_is_no_json_is_a_value_error() -> None:
-    """Also where the standard library would give up in other ways."""
+    """Raises ValueError for text that is not JSON, also where the standard library would not."""
     for raw in (b"[" * 100_000 + b"9" * 20, b"9" * 5000, b"{"):
         with pytest.raises(ValueError, match=r"."):
             jsontext.loads(raw)

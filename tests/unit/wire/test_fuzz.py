@@ -62,7 +62,7 @@ _REQUESTS = mixed(
 @fuzz
 @given(_REQUESTS)
 def test_any_record_is_a_seed_or_is_refused(raw: bytes) -> None:
-    """From bytes to the effect on the frontier, whatever a client sends."""
+    """Admits or refuses any record, from its bytes to the effect on the frontier."""
     router = Router([ScraperHandler()], RequestLimits())
     for value in (raw, b'{"url":"http://a.example/","appid":"a","crawlid":"c",' + raw + b"}"):
         record = Record("demo.incoming", 0, 1, 1_700_000_000_000, None, value)
@@ -174,7 +174,7 @@ _GROUPS = st.lists(
 @fuzz
 @given(_GROUPS)
 def test_no_robots_txt_holds_many_more_rules_than_it_weighs(lines: list[str]) -> None:
-    """Whatever Protego takes for an agent or the end of a group; by eight at the most."""
+    """Limits rules to eight times those that were counted, whatever Protego reads."""
     reader = LineReader()
     kept = reader.read("\n".join(lines).encode())
     groups: Any = Protego.parse(kept)._user_agents.values()
@@ -198,7 +198,7 @@ _DEFAULT = ThrottleRule(hits=10, window_s=60)
 @fuzz
 @given(_YAML)
 def test_any_node_is_a_table_or_is_refused(node: bytes) -> None:
-    """And a table holds only rules that can be kept."""
+    """Reads any node as a table of valid rules, or refuses it."""
     for data in (node, b"domains:\n  a.example: {hits: 1, window: 1}\n" + node):
         try:
             table = node_of("/rules", _DEFAULT).parse(data, 1, 1)
@@ -222,7 +222,7 @@ _BODIES = _REQUESTS | mixed(
 @fuzz
 @given(_BODIES, _KINDS)
 def test_any_body_is_seeds_or_is_refused(body: bytes, kind: str) -> None:
-    """In every form that seeds may be handed in, with a refusal that can be written down."""
+    """Reads any body as seeds in any form, or refuses it with a valid message."""
     try:
         assert read_seeds(body, kind, RequestLimits())
     except RequestRefused as refused:

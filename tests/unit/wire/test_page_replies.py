@@ -43,7 +43,7 @@ def test_a_reply_names_the_record_in_at_most_600_bytes() -> None:
 
 
 def test_a_failure_has_its_reason_in_place_of_the_place() -> None:
-    """And a page that was dropped with its run has neither an id nor a URL."""
+    """Names a reason instead of a place; a page dropped with its run has neither id nor URL."""
     failed = json.loads(replies.page(FAILED))
     assert (failed["reason"], failed["attempts"], failed["id"]) == ("dns", 4, "ab")
     assert failed.keys().isdisjoint({"partition", "offset", "status_code"})
@@ -57,7 +57,7 @@ def test_a_failure_has_its_reason_in_place_of_the_place() -> None:
     [RESULT, replace(RESULT, place=RecordPlace("t", 0, None), mime=None), FAILED, DROPPED],
 )
 def test_a_reply_reads_back_equal(reply: PageReply) -> None:
-    """Whatever it says."""
+    """Reads any reply back equal."""
     assert replies.decode_page(replies.page(reply)) == reply
 
 
@@ -84,5 +84,5 @@ def _with(**fields: Any) -> bytes:
     ],
 )
 def test_other_records_are_no_reply_about_a_page(raw: bytes) -> None:
-    """Nor is one that has both a place and a reason, or neither."""
+    """Recognizes no other record as a reply, nor one with both place and reason, or neither."""
     assert replies.decode_page(raw) is None

@@ -138,7 +138,7 @@ def test_info_about_a_crawl() -> None:
 
 
 def test_expires_of_a_crawl_is_text() -> None:
-    """As in the predecessor, which passed on what Redis held."""
+    """Returns `expires` of a crawl as text, like the predecessor."""
     record = read(replies.info_crawl(INFO, state(expires=1795251752), server_time=NOW))
     assert record["expires"] == "1795251752"
 
@@ -255,7 +255,7 @@ def test_a_zookeeper_reply_has_an_error_only_where_there_is_one() -> None:
 
 
 def test_an_accepted_seed_is_told_its_run() -> None:
-    """Only where the request had a uuid."""
+    """Reports the run of an accepted seed only if its request has a uuid."""
     assert read(replies.accepted(CRAWL, uuid="u", run=2, server_time=NOW)) == {
         "action": "accepted",
         "appid": "app",
@@ -268,7 +268,7 @@ def test_an_accepted_seed_is_told_its_run() -> None:
 
 
 def test_a_rejection_echoes_the_ids_that_could_be_read() -> None:
-    """With the reason as a code and as sentences."""
+    """Repeats readable ids in a rejection, with its reason as code and sentences."""
     reply = replies.rejected(
         {"uuid": "u", "appid": "app"}, reason="bad_url", errors=["$.url: empty"], server_time=NOW
     )

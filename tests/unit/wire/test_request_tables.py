@@ -79,7 +79,7 @@ def test_priority_rules_are_a_list_of_objects() -> None:
     "name", ["appid", "useragent", "cookie", "body", "uuid", "method", "no_field"]
 )
 def test_text_stays_text(name: str) -> None:
-    """Whatever it looks like: an app may be called 123."""
+    """Keeps text as text: an app may be called 123."""
     for text in ("123", "true", "[]", "null"):
         assert cell(name, text) == text
 
@@ -106,7 +106,7 @@ def test_cells_are_taken_as_spreadsheets_write_them() -> None:
     ],
 )
 def test_what_is_no_table_is_refused_by_its_line(table: bytes, problem: str) -> None:
-    """By the same words at every door; half a quotation swallows no rows."""
+    """Refuses a wrong table by its line; half a quotation swallows no rows."""
     with pytest.raises(InvalidRequest) as refused:
         rows(table)
     assert str(refused.value).startswith(problem)
@@ -116,7 +116,7 @@ def test_what_is_no_table_is_refused_by_its_line(table: bytes, problem: str) -> 
 
 
 def test_a_table_over_http_is_fed_as_it_is_read() -> None:
-    """Both doors hand the same objects on."""
+    """Passes on equal objects from HTTP and command."""
     table = b'url,appid,crawlid,deny_regex\nhttp://a.example,app,1,"[""x""]"\nb.example,app,1,x y\n'
     seeds = read_seeds(table, CSV, RequestLimits())
     assert [orjson.loads(seed.raw) for seed in seeds] == rows(table.decode())

@@ -336,7 +336,7 @@ def test_ids_may_be_any_printable_text() -> None:
 
 
 def test_what_is_remembered_is_bounded_by_the_operator() -> None:
-    """Up to the setting it is accepted, beyond it the setting is named."""
+    """Accepts `remember` up to the operator's setting, and names that beyond."""
     limits = RequestLimits(max_remember=60)
     for told in (60, 0, None):
         assert isinstance(decode(raw(CRAWL, remember=told), limits=limits), CrawlRequest)
@@ -425,12 +425,12 @@ def test_every_bad_expression_is_named() -> None:
     ids=str,
 )
 def test_headers_that_cannot_be_sent_are_refused(field: str, pairs: Mapping[str, str]) -> None:
-    """Nothing of a client ends a header line or takes over the connection."""
+    """Refuses headers that end a line or belong to the connection."""
     assert refusal(raw(CRAWL, **{field: pairs})).reason == "bad_header"
 
 
 def test_readable_ids_are_cut_and_clean() -> None:
-    """Whatever the ids of a refused record hold, they can be printed and sent."""
+    """Makes ids of a refused record printable and short."""
     record = b'{"uuid":"%s","appid":"a\\nb\\ud800","crawlid":5,"x":NaN}' % (b"u" * 500)
     assert refusal(record).reason == "bad_number"
     assert readable_ids(record) == {"uuid": "u" * 100, "appid": "a?b?"}

@@ -119,7 +119,7 @@ def test_what_applies_to_some_pages_is_there_on_those() -> None:
 
 
 def test_a_timestamp_always_has_its_microseconds() -> None:
-    """Also where they are zero; naive UTC."""
+    """Writes microseconds of a timestamp, also zero ones, in naive UTC."""
     assert timestamp(0) == "1970-01-01T00:00:00.000000"
 
 
@@ -193,7 +193,7 @@ def test_a_long_body_is_cut_between_characters(char: str, encoding: str, limit: 
 
 
 def test_a_cut_does_not_hide_wrong_bytes() -> None:
-    """Only the end of a cut body is forgiven."""
+    """Forgives wrong bytes only at the end of a cut body."""
     record = record_of(
         PAGE, ResultLimits(max_body_bytes=100), body=b"\xff" + b"x" * 200, encoding="utf-8"
     )

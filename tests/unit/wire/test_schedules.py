@@ -68,7 +68,7 @@ def problems(stores: tuple[str, ...] | None = STORES, **fields: Any) -> list[str
 def test_only_files_below_a_folder_of_the_operator_may_be_named(
     url: str, place: tuple[str, str] | None
 ) -> None:
-    """By names that lead nowhere else; without folders none may be."""
+    """Allows only files below the operator's folders, and none without folders."""
     assert place_of(url, STORES) == place
     assert place_of(url, ()) is None
     allowed = problems(seeds_from=f"{url}.txt" if place else url) == []
@@ -92,7 +92,7 @@ def test_a_schedule_names_seeds_or_a_file() -> None:
 
 
 def test_what_is_kept_of_it_can_be_set_again() -> None:
-    """In whichever of the two shapes it was set."""
+    """Returns a schedule that can be set again, in either shape."""
     for seeds in ({"seeds_from": FROM}, {"seeds": ["http://a.com/", {"url": "http://b.com/"}]}):
         request = decode(raw(SCHEDULE, **seeds), limits=RequestLimits(seed_stores=STORES))
         assert isinstance(request, ScheduleRequest)
@@ -105,7 +105,7 @@ def test_what_is_kept_of_it_can_be_set_again() -> None:
 
 
 def test_files_hold_urls_objects_or_a_table() -> None:
-    """As their names say; lines without anything are passed over."""
+    """Reads URLs, objects or a table by the name of the file, and skips empty lines."""
     urls = b"\xef\xbb\xbfhttp://a.com/\r\n\n# not this\n  http://b.com/ \n"
     assert list(read_seeds("a.txt", urls)) == [{"url": "http://a.com/"}, {"url": "http://b.com/"}]
     objects = b'{"url": "http://a.com/", "priority": 70}\n\n{"url": "http://b.com/"}'
@@ -137,7 +137,7 @@ def test_files_hold_urls_objects_or_a_table() -> None:
     ],
 )
 def test_a_line_that_is_no_seed_is_named(name: str, data: bytes, problem: str) -> None:
-    """With what is wrong; a file cannot feed another crawl than its schedule's."""
+    """Names a wrong line and its fault; a file feeds its schedule's crawl only."""
     with pytest.raises(InvalidRequest) as refused:
         list(read_seeds(name, data))
     assert refused.value.problems == [problem]

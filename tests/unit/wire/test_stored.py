@@ -110,7 +110,7 @@ _PROFILES = st.builds(
 @quick
 @given(_ENTRIES)
 def test_an_entry_comes_back_as_it_was(entry: Entry) -> None:
-    """Whatever the fields hold, decoding gives the entry that was encoded."""
+    """Decodes an entry as it was encoded, whatever its fields hold."""
     assert decode_entry(encode_entry(entry)) == entry
 
 
@@ -145,7 +145,7 @@ def test_versions_without_the_field_read_an_entry_whose_seed_has_moved() -> None
 
 
 def test_links_are_encoded_when_they_are_looked_at() -> None:
-    """And are a list of entries like any other, though some came encoded."""
+    """Encodes links when they are read, as a list of entries, some of them encoded already."""
 
     class Counted(LinkEncoder):
         links: list[str] = []  # noqa: RUF012  of this test alone
@@ -174,7 +174,7 @@ def test_links_are_encoded_when_they_are_looked_at() -> None:
 @quick
 @given(_PROFILES)
 def test_a_profile_comes_back_as_it_was(profile: Profile) -> None:
-    """Whatever the fields hold, decoding gives the profile that was encoded."""
+    """Decodes a profile as it was encoded, whatever its fields hold."""
     assert decode_profile(encode_profile(profile)) == profile
 
 

@@ -13,12 +13,12 @@ FIELDS = {"appid": "app", "crawlid": "c", "url": "https://a.example/"}
 
 @pytest.mark.parametrize("said", [None, "default", "legacy"])
 def test_pages_inherit_what_a_seed_asks_for(said: str | None) -> None:
-    """And nothing where it asks for nothing."""
+    """Passes the TLS profile of a seed on to its pages, or none."""
     assert profile_of(crawl_request({**FIELDS, "tls": said}, RequestLimits())).tls == said
 
 
 def test_what_the_operator_does_not_allow_is_refused_by_name() -> None:
-    """With those that are allowed, and the setting that says so."""
+    """Names the allowed profiles and the setting when it refuses one."""
     limits = RequestLimits(tls_profiles=("default",))
     words = r"\$\.tls: .*'legacy' is not allowed.*allowed: default \(CRAWLSTREAM_TLS_PROFILES\)"
     with pytest.raises(InvalidRequest, match=words):

@@ -58,7 +58,7 @@ async def test_a_status_counts_before_a_body_that_is_too_large(way: str) -> None
 
 
 async def test_a_robots_txt_that_is_not_there_needs_no_body() -> None:
-    """Whatever the site sends in its place."""
+    """Needs no body for a robots.txt that is missing, whatever the site sends."""
     with serving({"/robots.txt": large(404, "named")}) as site, visiting(timeout_s=3.0) as visitor:
         response = await visitor.fetch(site.url("/robots.txt"), meta={ROBOTS: True})
         assert response.status == 404

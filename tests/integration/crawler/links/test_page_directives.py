@@ -62,7 +62,7 @@ async def test_bodies_are_not_kept_where_a_crawl_or_the_operator_says_so(
 async def test_links_are_left_out_and_counted_where_directives_are_obeyed(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """By header, meta and rel; a crawl that only records them follows all links."""
+    """Leaves out links by header, meta and rel; a crawl that only records follows all."""
     site.pages |= {
         "/": _saying("otherbot: nofollow", page("/header", "/meta", "/rel", "/moved")),
         "/header": _saying("nofollow", page("/h")),

@@ -23,7 +23,7 @@ def _list(*items: str) -> Answer:
 async def test_equal_pages_are_found_in_results(
     cluster: CrawlerCluster, site: CrawlerSite, way: str, most: str
 ) -> None:
-    """Where a crawl watches; the operator's highest mode is above its wish."""
+    """Names equal pages in results if a crawl watches; the operator's highest mode is a limit."""
     site.pages |= {
         "/": page("/list?sort=price&page=1", "/list?sort=name&page=2", "/other"),
         "/list?sort=price&page=1": _list("boat", "rope", "page 1"),

@@ -122,7 +122,7 @@ async def test_no_page_depends_on_a_file(
 async def test_a_file_of_another_port_is_not_fetched(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """Even though a grant of that host would pay for it: its robots.txt is not known."""
+    """Does not fetch a file of another port, because the robots.txt there is not known."""
     host = "127.0.3.1"
     with serving({TDM: RESERVED, LICENSE: TERMS}) as other:
         site.pages |= {

@@ -26,7 +26,7 @@ async def test_a_repeated_batch_changes_nothing(bench: Bench) -> None:
 
 
 async def test_an_overlapping_batch_takes_effect_from_the_position_on(bench: Bench) -> None:
-    """Only the new records of a batch that begins below the position count."""
+    """Counts only the new records of a batch that begins below the position."""
     feed = bench.feed
     first = feed.seed("a/1"), feed.seed("a/2")
     await feed.put(*first)
@@ -101,7 +101,7 @@ async def test_an_ended_run_of_a_crawl_that_was_forgotten_changes_nothing(bench:
 
 
 async def test_a_crawl_that_was_paused_begins_again_paused(bench: Bench) -> None:
-    """After a loss the pause need not be repeated; a resume ends it."""
+    """Begins a paused crawl paused after a loss, until it is resumed."""
     fates = [Fate(crawl=CRAWL, run=2, is_over=False, is_paused=True)]
     loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=9, floor=2, fates=fates)
     await bench.frontier.positions.restore(loss)

@@ -69,7 +69,7 @@ async def noted(bench: Bench, kafka_partition: int) -> list[int]:
 
 
 async def test_a_decision_forgets_what_was_noted_of_the_old_log(bench: Bench) -> None:
-    """Only that partition is forgotten, no other with a similar number, nor lost runs."""
+    """Forgets notes about that partition only, not of a similar number, nor lost runs."""
     feeds = [await bench.another_feed(number) for number in (1, 10)]
     for feed in feeds:
         await note(bench, feed)

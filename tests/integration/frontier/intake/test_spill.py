@@ -38,7 +38,7 @@ async def parent(bench: Bench) -> Lease:
 async def test_children_have_no_room_in_a_crowded_redis(
     bench: Bench, parent: Lease, share: float, *, is_crowded: bool
 ) -> None:
-    """From nine tenths on their page is not settled, but may be tried again; all else works."""
+    """Settles no page with links in a Redis that is nine tenths full; all else works."""
     async with filled(bench.redis, share):
         answer = await bench.worker.settle(parent, links=[links("b", range(10))])
         assert answer.is_crowded == is_crowded
@@ -202,7 +202,7 @@ async def test_the_next_run_does_not_take_what_an_ended_one_spilled(
 async def test_links_of_a_page_that_a_stop_overtook_are_filtered(
     bench: Bench, spills: Spills, parent: Lease
 ) -> None:
-    """As if they had not been spilled."""
+    """Filters links of a page that a stop overtook, as if they had not been spilled."""
     await bench.feed.say("stop")
     await spills.settle(bench.worker, parent, links("b", range(3)))
     state = await bench.state()
@@ -245,7 +245,7 @@ async def test_a_gap_in_the_records_is_told(bench: Bench, spills: Spills, parent
 async def test_there_is_room_below_seven_tenths(
     bench: Bench, spills: Spills, parent: Lease
 ) -> None:
-    """And above, up to nine tenths, where nothing else can be leased: waiting would not help."""
+    """Recalls links below seven tenths, or below nine tenths if nothing else can be leased."""
     overflow = spills.overflow
     assert (await overflow.state()).spilled == 0
     await spills.settle(bench.worker, parent, links("b", range(3)))
@@ -328,7 +328,7 @@ async def test_a_run_ends_though_kafka_has_lost_its_links(
 async def test_links_that_are_still_to_come_are_not_lost(
     bench: Bench, spills: Spills, parent: Lease
 ) -> None:
-    """Whatever was registered after the moment that counts waits, however long."""
+    """Waits for links that were registered later, however long."""
     moment = await spills.overflow.moment()
     await bench.advance(1)
     await spills.settle(bench.worker, parent, links("b", range(3)))

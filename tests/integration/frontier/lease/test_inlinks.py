@@ -39,7 +39,7 @@ async def link(bench: Bench, leases: Sequence[Lease], *groups: Links) -> None:
 
 
 async def test_a_page_moves_at_its_third_link(bench: Bench) -> None:
-    """Before the pages that were found with it; two links change nothing, and a fourth neither."""
+    """Moves a page at its third link ahead of those found with it; not at the second or fourth."""
     leases = await seeds(bench, *(f"s{n}/" for n in range(4)))
     await link(bench, leases[:1], found("a", 1, 2, 3))
     await link(bench, leases[1:3], found("a", 3))
@@ -125,7 +125,7 @@ async def test_a_page_that_comes_back_is_fetched_although_a_copy_is_left(
 
 
 async def test_a_page_that_was_fetched_is_not_promoted(bench: Bench) -> None:
-    """Nor are seeds, targets of redirects and pages of a last band."""
+    """Promotes no page that was fetched, and no seed, target of a redirect or last page."""
     leases = await seeds(bench, *(f"s{n}/" for n in range(6)))
     await link(bench, leases[:2], found("a", "fetched"))
     await bench.worker.settle(*await bench.worker.lease())
@@ -189,7 +189,7 @@ async def test_a_stop_removes_all_that_is_listed(bench: Bench) -> None:
 
 
 async def test_pages_in_parts_are_promoted(bench: Bench) -> None:
-    """From the shelf as from a short queue; their former entries end when they are reached."""
+    """Promotes pages on the shelf like others; their former entries end in their turn."""
     bench.shelve(8)
     await bench.frontier.stocking.step()
     leases = await seeds(bench, *(f"s{n}/" for n in range(3)))
@@ -206,7 +206,7 @@ async def test_pages_in_parts_are_promoted(bench: Bench) -> None:
 
 
 async def test_a_page_that_was_fetched_does_not_fail_by_its_former_entry(bench: Bench) -> None:
-    """When the pages of a run without workers fail."""
+    """Fails no fetched page by its former entry when pages of a run without workers fail."""
     leases = await seeds(bench, *(f"s{n}/" for n in range(3)))
     await link(bench, leases[:2], found("a", 1, 2))
     await link(bench, leases[2:], found("a", 2))
@@ -232,7 +232,7 @@ async def test_a_link_into_the_last_band_promotes_nothing(bench: Bench) -> None:
 
 
 async def test_queries_show_a_promoted_page_once(bench: Bench) -> None:
-    """With its reason while it waits, and in no queue once it was fetched."""
+    """Shows a promoted page once, with its reason, and in no queue after its fetch."""
     leases = await seeds(bench, *(f"s{n}/" for n in range(3)))
     await link(bench, leases[:2], found("a", 1, 2))
     await link(bench, leases[2:], found("a", 2))

@@ -86,7 +86,7 @@ async def found_by(bench: Bench, *groups: Links) -> None:
 
 
 async def test_a_page_is_granted_with_the_least_depth_of_its_links(bench: Bench) -> None:
-    """Even if rules gave the nearer link a lower priority; great depths have several bytes."""
+    """Grants a page with its least depth, even if rules rank the nearer link lower."""
     await found_by(
         bench,
         links("a", [1], priority=80, depth=5),

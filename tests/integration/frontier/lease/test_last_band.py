@@ -16,7 +16,7 @@ MOST_BANDS = 64
 
 
 async def test_a_last_band_waits_for_the_rest_of_its_domain(bench: Bench) -> None:
-    """Whatever their priorities were: one of 100 comes after one of the lowest."""
+    """Leases a last band after all others of its domain, whatever their priorities are."""
     await bench.feed.seeds("a/last", priority=last_of(100))
     await bench.feed.seeds("a/lowest", priority=LOWEST)
     await bench.feed.seeds("a/later", priority=last_of(-6_000))
@@ -25,7 +25,7 @@ async def test_a_last_band_waits_for_the_rest_of_its_domain(bench: Bench) -> Non
 
 
 async def test_a_domain_with_a_last_band_alone_competes_like_any_other(bench: Bench) -> None:
-    """By the priority that its pages had before, and equals take turns."""
+    """A domain with only a last band competes by its former priority; equal domains take turns."""
     await bench.feed.seeds("a/1", "a/2", "a/3", priority=last_of(100))
     await bench.feed.seeds("b/1", "b/2", "b/3", priority=50)
     await bench.feed.seeds("c/1", "c/2", "c/3", priority=last_of(0))
@@ -45,7 +45,7 @@ async def test_a_better_page_that_comes_later_goes_first(bench: Bench) -> None:
 
 
 async def test_a_shift_of_its_crawl_moves_a_last_band_among_domains(bench: Bench) -> None:
-    """By as much as it moves other pages; within its domain it stays last."""
+    """Moves a last band among domains as far as other pages; in its domain it stays last."""
     other = replace(CRAWL, crawlid="other")
     await bench.feed.seeds("a/last", priority=last_of(0))
     await bench.feed.seeds("a/other", priority=1, crawl=other)
@@ -60,7 +60,7 @@ async def test_a_shift_of_its_crawl_moves_a_last_band_among_domains(bench: Bench
 
 
 async def test_a_full_domain_puts_no_other_page_into_its_last_band(bench: Bench) -> None:
-    """Nor a last page into another band: a last band is beyond the limit."""
+    """Puts no other page into the last band of a full domain, and no last page elsewhere."""
     await bench.feed.seeds("a/seed", priority=100)
     (lease,) = await bench.worker.lease()
     bands = [links("a", [f"p{n}"], priority=n) for n in range(MOST_BANDS)]
@@ -83,7 +83,7 @@ async def test_a_full_domain_puts_no_other_page_into_its_last_band(bench: Bench)
 
 @pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.SKIPPED])
 async def test_a_run_with_a_last_band_ends(bench: Bench, outcome: Outcome) -> None:
-    """Both if its pages are fetched and if they are skipped."""
+    """Ends a run with a last band, whether its pages are fetched or skipped."""
     await bench.feed.seeds("a/1", "b/1", priority=last_of(1))
     leases = await bench.worker.lease(9)
     sent_ms = UNSENT if outcome is Outcome.SKIPPED else 1

@@ -250,7 +250,7 @@ async def test_links_for_a_new_domain_are_due_at_once(bench: Bench) -> None:
 
 
 async def test_a_page_with_thousands_of_links_is_put_in_parts(bench: Bench) -> None:
-    """However many links a page has, all of them enter with its completion."""
+    """Admits all links of a page with its completion, however many it has."""
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
     groups = [links(f"d{i}", range(700)) for i in range(3)] + [links("big", range(2_500))]

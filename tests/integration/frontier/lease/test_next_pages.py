@@ -32,7 +32,7 @@ def places(pages: Sequence[NextPage]) -> list[str]:
 
 
 async def test_pages_are_listed_in_the_order_of_their_leases(bench: Bench) -> None:
-    """By priority, then as they came; a page is not listed any more once it is leased."""
+    """Lists pages by priority, then by age, and no page that was leased."""
     await bench.feed.seeds("a/1", "a/2", priority=30)
     await bench.feed.seeds("a/3", priority=90)
     await bench.feed.seeds("a/4", "a/5", priority=60)
@@ -107,7 +107,7 @@ async def test_a_page_says_why_it_has_its_priority(bench: Bench) -> None:
 
 
 async def test_delayed_pages_are_listed_by_their_time(bench: Bench) -> None:
-    """With the number of their next attempt."""
+    """Lists delayed pages by their time, with the number of their next attempt."""
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
     await bench.worker.requeue(lease, delay_ms=60_000)

@@ -53,7 +53,7 @@ async def test_a_claim_that_is_out_of_date_does_not_win(bench: Bench) -> None:
 
 
 async def test_entries_of_a_stopped_crawl_do_not_lift_their_domain(bench: Bench) -> None:
-    """After a stop a domain ranks by what other crawls have in it."""
+    """Ranks a domain by other crawls once a crawl is stopped."""
     other = replace(CRAWL, crawlid="other")
     await bench.feed.seeds("a/urgent", priority=100, crawl=other)
     await bench.feed.seeds("a/late", priority=10)
@@ -64,7 +64,7 @@ async def test_entries_of_a_stopped_crawl_do_not_lift_their_domain(bench: Bench)
 
 
 async def test_a_blocked_domain_of_a_stopped_crawl_leaves_the_index(bench: Bench) -> None:
-    """When its turn comes there is nothing left that its rule could hold back."""
+    """Removes a blocked domain from the index when its turn comes after the stop."""
     await bench.feed.seeds("a/1", "b/1")
     await bench.feed.say("stop")
     await bench.feed.seeds("c/1")
@@ -151,7 +151,7 @@ def of_domains(urls: list[str]) -> Counter[str]:
 
 
 async def test_a_large_batch_takes_several_of_a_domain_at_once(bench: Bench) -> None:
-    """Where the rule is open, a hundred entries are of 13 domains, and these take turns."""
+    """Takes several entries of a domain in a large batch; a hundred are of 13 domains."""
     await bench.feed.seeds(*(f"d{d}/{i}" for i in range(16) for d in range(26)))
     batches = [of_domains(await bench.worker.urls(100)) for _ in range(2)]
     assert all(len(batch) == 13 and set(batch.values()) == {7, 8} for batch in batches)

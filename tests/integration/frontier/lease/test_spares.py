@@ -67,7 +67,7 @@ async def test_a_domain_that_must_wait_grants_no_page_and_brings_no_spare_one(sl
 
 
 async def test_released_spare_pages_keep_their_order(slow: Bench) -> None:
-    """In front of the others; one that is put last waits there."""
+    """Puts released spare pages in front, in order; a page that is put last waits last."""
     first = await slow.worker.exchange(want=1, spares={"a": 4})
     last, *back = first.spares
     releases = [Release(token=last.token, sent_ms=UNSENT, priority=last_of(50))]
@@ -78,7 +78,7 @@ async def test_released_spare_pages_keep_their_order(slow: Bench) -> None:
 
 
 async def test_spare_pages_of_a_dead_worker_come_again_unmarked(slow: Bench) -> None:
-    """Nothing of them can have been sent: only the granted one was revoked."""
+    """Returns spare pages of a dead worker as unsent, and revokes only the granted one."""
     dead = slow.another_worker("dead")
     await dead.exchange(want=1, spares={"a": 3})
     await slow.advance(DEADLINE_MS)

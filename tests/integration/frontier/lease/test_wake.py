@@ -208,7 +208,7 @@ async def test_a_freed_slot_of_a_domain_wakes_a_sleeper(bench: Bench, sleepers: 
 
 
 async def test_a_grant_passes_the_watch_on(bench: Bench, sleepers: Sleepers) -> None:
-    """When the worker that knew the next due time has become busy, another one is woken."""
+    """Wakes another worker when the one that knew the next due time is busy."""
     await bench.rule(SLOW)
     await bench.feed.seeds("a/1", "a/2")
     (first,) = await bench.worker.lease()
@@ -288,7 +288,7 @@ async def test_a_stop_and_an_expiry_wake_those_who_tend(bench: Bench, sleepers: 
 
 
 async def test_an_idle_cluster_is_quiet(bench: Bench, sleepers: Sleepers) -> None:
-    """When all is crawled and forgotten, no worker is woken."""
+    """Wakes no worker when all is crawled and forgotten."""
     sleeper = await sleepers("w1")
     await bench.feed.seeds("a/1", "b/1")
     await is_woken(sleeper)

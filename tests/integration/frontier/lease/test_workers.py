@@ -74,7 +74,7 @@ async def test_what_a_reaped_worker_says_later_changes_nothing(bench: Bench) -> 
 
 
 async def test_all_dead_workers_are_reaped(bench: Bench) -> None:
-    """However many died at once, their entries are all back after one round of care."""
+    """Returns the entries of all dead workers after one round, however many died at once."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(40)))
     for i in range(20):
         await bench.another_worker(f"dead{i}").lease(2)
@@ -139,7 +139,7 @@ async def test_a_dead_letter_that_cannot_be_read_is_still_told(bench: Bench) -> 
 
 
 async def test_reaps_delay_an_entry_more_and_more(bench: Bench) -> None:
-    """From the third reap on an entry waits 1, 2, 4 … 60 seconds before the next try."""
+    """Delays an entry from the third reap on: 1, 2, 4 … 60 seconds."""
     await bench.feed.seeds("a/1")
     pauses = []
     for i in range(12):
@@ -257,7 +257,7 @@ async def test_a_late_reconcile_releases_nothing_younger(bench: Bench) -> None:
 
 
 async def test_reconcile_takes_holds_that_are_too_old(bench: Bench) -> None:
-    """Even a page that its worker answers for is taken back in the end, and it learns so."""
+    """Revokes a lease that is too old, though its worker still reports it, and says so."""
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
     for _ in range(MAX_HOLD_MS // 20_000 + 1):

@@ -122,7 +122,7 @@ async def _settle(two: Two, lease: Lease) -> None:
 async def test_a_stop_that_the_coordinator_forgot_is_answered_and_its_run_ends_once(
     two: Two, redis: Redis, *, has_lost_all: bool
 ) -> None:
-    """By what Kafka has of it, with the number of its run, whatever the coordinator still knows."""
+    """Answers the stop by its record in Kafka, with its run's number, and ends the run once."""
     nothing = await two.parts[0].moment()
     stop = two.stop(2)
     mark, lease = await _stopped(two, stop)

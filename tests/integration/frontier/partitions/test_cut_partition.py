@@ -223,7 +223,7 @@ def _is_of(unit: Unit, tag: bytes) -> bool:
 async def test_no_cut_of_one_partition_loses_a_page_or_an_ending(
     redis: Redis, redis_server: RunningServer
 ) -> None:
-    """Whatever record of it is the last one that reached the disk, and whenever it goes back."""
+    """Loses no page or ending, whichever record is the last on disk, at any moment."""
     crawl = Crawl(redis)
     file = await file_of(redis)
     await redis.flushdb()

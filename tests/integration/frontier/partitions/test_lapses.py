@@ -131,7 +131,7 @@ async def test_a_coordinator_whose_clock_is_briefly_ahead_ends_no_run(redis: Red
 
 
 async def test_the_latest_seed_says_when_a_run_expires(two: Two, redis: Redis) -> None:
-    """By the time of its record; and a seed that is over as well joins the run that it finds."""
+    """Applies the time of the latest record; an expired seed joins the run that it finds."""
     expiring(two, PAST, FUTURE)
     first, second = seeds_of(two)
     two.records = [

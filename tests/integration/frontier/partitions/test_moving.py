@@ -123,7 +123,7 @@ async def test_all_is_there_in_any_number_of_partitions(redis: Redis) -> None:
 
 @pytest.mark.usefixtures("bench")
 async def test_what_was_moved_is_crawled(redis: Redis) -> None:
-    """By each band's order and rank; what is known enters no more, and numbers of runs go on."""
+    """Crawls moved pages in order and rank; known ones do not enter, and runs go on in number."""
     old, new = frontiers_in(redis, 1, "cs"), frontiers_in(redis, 3, "a")
     await move(old, new)
     last = frontiers_in(redis, 1, "b")
@@ -143,7 +143,7 @@ async def test_what_was_moved_is_crawled(redis: Redis) -> None:
 
 
 async def test_a_run_takes_its_budgets_along(redis: Redis) -> None:
-    """And what it has spent of them, in whatever number of partitions."""
+    """Moves the budgets of a run and their use into any number of partitions."""
     bench = await open_bench(redis)
     await bench.feed.seeds(*(f"{name}/" for name in SMALL[:4]), budgets=Budgets(max_bytes=1_000))
     await redis.hset("{cs0}x:1", "recovered", "3")
@@ -170,7 +170,7 @@ async def test_a_run_takes_its_budgets_along(redis: Redis) -> None:
 
 
 async def test_domains_take_along_what_they_have_used(redis: Redis) -> None:
-    """In whatever number of partitions, and a spent one stays spent."""
+    """Moves the used budgets of domains into any number of partitions; spent ones stay spent."""
     bench = await open_bench(redis)
     urls = [f"{name}/{n}" for name in SMALL[:3] for n in range(2)]
     await bench.feed.seeds(*urls, domain_max_bytes=1_000)

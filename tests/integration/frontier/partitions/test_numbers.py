@@ -82,7 +82,7 @@ async def test_a_crawl_keeps_its_numbers_when_its_coordinator_is_emptied(
 async def test_a_crawl_keeps_its_numbers_when_its_coordinator_goes_back(
     two: Two, redis: Redis
 ) -> None:
-    """To before it began; and another crawl is forgotten before its seeds are read again."""
+    """Keeps the numbers of a crawl when its coordinator goes back to before it began."""
     coordinator, before = two.parts[0], await two.parts[0].moment()
     marks = await _begin(two)
     await coordinator.go_back(before, 2)
@@ -111,7 +111,7 @@ async def test_a_crawl_is_told_as_begun_until_kafka_has_it_in_this_life(two: Two
 async def test_an_ended_crawl_is_remembered_as_long_as_before(
     two: Two, redis: Redis, remember: int | None, for_ms: int
 ) -> None:
-    """By what Kafka has of its ending, as its coordinator has lost everything since."""
+    """Remembers an ended crawl by the ending in Kafka when its coordinator has lost all."""
     coordinator, nothing = two.parts[0], await two.parts[0].moment()
     seeds = [one for one in two.records if isinstance(one, Seed)]
     two.records[:] = [replace(seed, remember=remember) for seed in seeds]

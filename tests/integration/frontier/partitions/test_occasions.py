@@ -61,7 +61,7 @@ async def test_the_first_of_an_occasion_enters_whoever_asks_again(two: Two) -> N
 
 
 async def test_a_repetition_opens_no_run(two: Two, redis: Redis) -> None:
-    """Also when its run is over; it is over as well."""
+    """Opens no run by a repetition, also if its run is over."""
     coordinator = two.parts[0].coordinator
     assert await stamped(two, [record(two, 0, 0)]) == {0: 0}
     (run,), _ = await coordinator.quiet(0)
@@ -98,7 +98,7 @@ async def test_a_seed_of_the_past_leaves_its_occasion(two: Two) -> None:
 
 
 async def test_the_stop_of_a_firing_takes_effect_once(two: Two) -> None:
-    """When the feed is repeated it does not stop what the first one has fed."""
+    """Applies the stop of a firing once: a repeated feed does not stop the first one's seeds."""
     occasion = Occasion(schedule="nightly", at=AT, n=999_999)
     stops = [replace(two.stop(n), appid="app", occasion=occasion) for n in (1, 3)]
     assert await stamped(two, [record(two, 0, None)]) == {0: 0}
@@ -108,7 +108,7 @@ async def test_the_stop_of_a_firing_takes_effect_once(two: Two) -> None:
 
 
 async def test_a_schedule_is_told_in_partition_0(two: Two) -> None:
-    """In record order, once; the reply is in the outbox there."""
+    """Applies schedules in partition 0, in record order, once; the reply is in its outbox."""
     schedule = Schedule(appid="app", name="nightly", cron="0 0 * * *", seeds=[{"url": "http://a/"}])
     changes_in_order: tuple[Do, ...] = ("set", "pause")
     changes = [

@@ -230,7 +230,7 @@ async def test_a_run_with_links_that_wait_is_not_over(limited: Limited) -> None:
 
 
 async def test_pages_without_a_limit_count_for_those_with_one(limited: Limited) -> None:
-    """As with one partition: what has entered is spent, also what a crawl was moved here with."""
+    """Counts pages without a limit as spent, also those of a moved crawl."""
     await limited.find(0, *"abc", limit=None)
     await limited.find(1, *"abc", limit=5)
     await limited.carry(1)

@@ -42,7 +42,7 @@ async def test_a_paused_run_leases_nothing_anywhere(two: Two) -> None:
 
 
 async def test_a_reprioritized_run_is_shifted_everywhere(two: Two, redis: Redis) -> None:
-    """By as much as its best seed has to move."""
+    """Shifts a run in all partitions by as much as its best seed moves."""
     await two.feed()
     await _say(two, 2, "reprioritize", priority=90)
     await two.confirm(1)
@@ -91,7 +91,7 @@ async def test_what_comes_during_a_look_keeps_the_run_open(two: Two) -> None:
 
 
 async def test_a_generation_that_is_over_takes_nothing(two: Two) -> None:
-    """Neither seeds nor links enter once a partition has the notification; they are passed."""
+    """Admits neither seeds nor links of a generation that is over, once notified."""
     stamps = await two.feed()
     await two.confirm(0)
     _, origin = await two.page(0)
@@ -112,7 +112,7 @@ async def test_a_generation_that_is_over_takes_nothing(two: Two) -> None:
 
 
 async def test_a_later_generation_ends_the_one_before_it(two: Two) -> None:
-    """Also if its stop was not known yet: a seed behind the stop carries the news."""
+    """Ends the generation before, also if its stop is not known yet."""
     await two.feed()
     await two.confirm(1)
     stop = two.stop(2)
@@ -129,7 +129,7 @@ async def test_a_later_generation_ends_the_one_before_it(two: Two) -> None:
 
 
 async def test_what_an_ended_run_has_left_waits_for_the_next(two: Two) -> None:
-    """After a coordinator went back. It is counted there, and its bands are found again."""
+    """Keeps what an ended run has left for the next one after a coordinator went back."""
     await two.feed()
     await two.confirm(1)
     coordinator = two.parts[0].coordinator

@@ -38,7 +38,7 @@ async def test_a_seed_is_stamped_again_and_taken_once(two: Two) -> None:
 
 
 async def test_a_gap_writes_nothing(two: Two, redis: Redis) -> None:
-    """Neither at the coordinator nor where a seed or a link belongs; the position is said."""
+    """Writes nothing after a gap, at coordinator or partition, and reports the position."""
     two.records = [replace(record, offset=record.offset + 5) for record in two.records]
     batch = replace(two.batch(0, 2), start=5, next=7)
     before = sorted(await redis.keys("*"))
@@ -81,7 +81,7 @@ async def test_records_of_links_take_effect_once(two: Two) -> None:
 
 
 async def test_links_wait_while_redis_is_crowded(two: Two, redis: Redis) -> None:
-    """Nothing enters and the position stays, so that they are read again."""
+    """Admits no links while Redis is crowded; the position stays, and they are read again."""
     await two.feed()
     await two.confirm(0)
     _, origin = await two.page(0)

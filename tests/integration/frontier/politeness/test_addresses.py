@@ -71,7 +71,7 @@ async def test_the_wait_at_the_fullest_address_is_published(bench: Bench) -> Non
 
 @pytest.mark.usefixtures("still")
 async def test_a_lease_that_is_given_back_unsent_costs_nothing(bench: Bench) -> None:
-    """Neither the domain nor the gate that it had; its page comes first again."""
+    """Charges neither domain nor gate for a lease that is returned unsent; its page is next."""
     await bench.rule(spaced(1, 60), groups=by_address(bursts(5, 1)))
     await bench.feed.seeds("a.example/1", "a.example/2")
     machine = Machine(bench, bench.worker, {"a.example": AT_HOME})
@@ -167,7 +167,7 @@ BUGS = {
 @pytest.mark.usefixtures("still")
 @pytest.mark.parametrize(("right", "wrong"), BUGS.values(), ids=BUGS)
 async def test_a_bug_is_found(bench: Bench, right: str, wrong: str) -> None:
-    """By the log of the machine, or by pages that do not come."""
+    """Finds each bug by the log of the machine, or by pages that are missing."""
     with planted(right, wrong), pytest.raises(AssertionError):
         await crawl_machine(bench)
 

@@ -85,7 +85,7 @@ async def test_a_date_is_counted_by_the_clock_of_redis(bench: Bench) -> None:
 
 
 async def test_pauses_double_until_an_answer(bench: Bench) -> None:
-    """Without Retry-After: 1 s, 2 s, 4 s … 300 s; one answer, and it begins at 1 s again."""
+    """Doubles pauses without Retry-After, 1 s, 2 s … 300 s; an answer resets them."""
     await bench.feed.seeds("a/1", "a/2", "a/3")
     pauses = [round(ms / 1000) for ms in await refuse_in_a_row(bench, 11)]
     assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
@@ -154,7 +154,7 @@ async def test_the_trial_of_a_worker_that_died_is_made_by_another(bench: Bench) 
 
 
 async def test_repeated_silence_is_a_back_off_and_one_is_not(bench: Bench) -> None:
-    """From the fifth in a row on; an answer in between restarts the count."""
+    """Backs off from the fifth silence in a row; an answer in between restarts the count."""
     await bench.feed.seeds("a/1", "a/2")
     for number in range(9):
         (lease,) = await bench.worker.lease()
@@ -193,7 +193,7 @@ async def test_the_result_of_a_refusal_is_no_answer(bench: Bench) -> None:
 
 
 async def test_a_report_that_is_repeated_counts_once(bench: Bench) -> None:
-    """When the answer to a call is lost, its repetition does not count as a second strike."""
+    """Counts a strike once if the answer to its report was lost and it is repeated."""
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
     for heard in (SILENCE, SILENCE, REFUSAL):

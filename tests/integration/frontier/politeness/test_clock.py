@@ -108,7 +108,7 @@ async def test_the_clock_never_gains_on_true_time(redis: Redis, kind: Kind) -> N
 async def test_steps_of_redis_clock_crowd_no_window(
     redis: Redis, rule: ThrottleRule, directions: tuple[int, ...]
 ) -> None:
-    """Whatever steps there are, several in a window, no window of true time is overrun."""
+    """Overruns no window of true time, whatever steps Redis' clock makes."""
     random, times, sends = Random(1), Times(), list[int]()
     async with timed(redis, times) as client:
         bench = await open_bench(client, rule)
@@ -146,7 +146,7 @@ async def test_the_clock_stands_while_nobody_can_tell(redis: Redis) -> None:
 
 
 async def test_what_is_known_of_another_life_counts_for_nothing(redis: Redis) -> None:
-    """After a restart, with an older copy of the data, no process' knowledge moves the clock."""
+    """Ignores what processes know of another epoch after a restart with an older copy."""
     times = Times()
     async with timed(redis, times) as client:
         bench = await open_bench(client)

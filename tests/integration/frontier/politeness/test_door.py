@@ -64,7 +64,7 @@ async def test_a_wanted_site_is_scraped_at_its_share(
 @pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("seed", range(10))
 async def test_the_door_does_as_a_naive_simulator(bench: Bench, seed: int) -> None:
-    """Never more than the share, never idle when free: each start is the first that fits."""
+    """Starts scrapes as a naive simulator does: within the share, and at once on a free site."""
     random = Random(seed)
     await bench.rule(SECOND)
     share = random.choice([0.05, 0.3, 0.5, 1.0])
@@ -93,7 +93,7 @@ async def test_the_door_does_as_a_naive_simulator(bench: Bench, seed: int) -> No
 @pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("share", [0.25, 0.5])
 async def test_a_crawl_keeps_its_part_of_the_grants(bench: Bench, share: float) -> None:
-    """However many scrapes are asked for, and although each is served first."""
+    """Leaves a crawl its part of the grants, however many scrapes are requested."""
     await bench.rule(SECOND)
     await bench.feed.seeds(*(f"{SITE}/{n}" for n in range(200)), priority=1)
     granted = {CRAWL: 0, SCRAPES: 0}
@@ -159,7 +159,7 @@ async def test_a_scrape_that_has_ended_leaves_nothing(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_a_slow_site_keeps_places_for_crawls(bench: Bench) -> None:
-    """Where requests take long, the concurrency is the limit: scrapes take their share of it."""
+    """Leaves crawls their part of the concurrency of a slow site."""
     await bench.rule(ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=4))
     await bench.feed.seeds(f"{SITE}/1")
     told = [(await ask(bench, n)).admission for n in range(3)]
@@ -170,7 +170,7 @@ async def test_a_slow_site_keeps_places_for_crawls(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_other_scrapes_and_paused_crawls_do_not_wait(bench: Bench) -> None:
-    """Only pages that a scrape would overtake share the site with it."""
+    """Lets scrapes wait only for pages that they would overtake."""
     await bench.rule(SECOND)
     await bench.feed.seeds(f"{SITE}/s", crawl=SCRAPES, priority=100)
     await bench.feed.seeds(f"{SITE}/1", f"{SITE}/2")
@@ -205,7 +205,7 @@ async def test_a_blocked_site_and_a_frontier_without_rules_admit_nothing(unruled
 
 
 async def test_the_keys_of_scrapes_expire(bench: Bench) -> None:
-    """Nothing is left of a scrape whose process has died."""
+    """Deletes all keys of a scrape whose process has died."""
     await bench.rule(SECOND)
     await ask(bench, forgotten_s=1)
     keys = [key async for key in bench.redis.scan_iter(match="*scrapes*")]

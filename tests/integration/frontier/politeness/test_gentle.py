@@ -123,7 +123,7 @@ async def test_the_lease_asks_for_the_latency_only_where_the_rule_is_gentle(benc
 async def test_the_spacing_is_the_latency_by_the_share(
     bench: Bench, gentle: float, due: int
 ) -> None:
-    """After one answer of 400 ms: one request in 400 ms by share 1, for every worker."""
+    """Spaces requests by latency divided by share, for all workers: 400 ms by share 1."""
     rule = ThrottleRule(hits=100, window_s=1, gentle=gentle)
     await prepare(bench, rule)
     await answer(bench, 400)
@@ -157,7 +157,7 @@ async def test_the_rule_is_the_bound(bench: Bench) -> None:
 async def test_no_more_requests_are_in_flight_than_its_share(
     bench: Bench, gentle: float, at_once: int
 ) -> None:
-    """Rounded up, from the first request on; and never more than the rule allows."""
+    """Keeps no more requests in flight than the share, rounded up, and never more than the rule."""
     await prepare(
         bench, ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=5, gentle=gentle)
     )
@@ -172,7 +172,7 @@ async def test_no_more_requests_are_in_flight_than_its_share(
 
 @pytest.mark.usefixtures("still")
 async def test_gentle_rules_allow_no_bursts(bench: Bench) -> None:
-    """Also where the rule would."""
+    """Allows no bursts on a gentle site, even if its rule does."""
     await prepare(
         bench, ThrottleRule(hits=100, window_s=1, moderated=False, concurrency=50, gentle=8)
     )
@@ -192,7 +192,7 @@ async def test_the_end_of_a_pause_does_not_make_a_rule_gentle(
 
 @pytest.mark.usefixtures("still")
 async def test_a_site_that_becomes_slow_gets_more_rest(bench: Bench) -> None:
-    """Beyond twice its floor the pace falls with the square; it recovers with the site."""
+    """Slows down by the square beyond twice the floor, and recovers with the site."""
     await prepare(bench, pages=400)
     await answer(bench, *[100] * 10)
     assert (await look(bench)).lowest_latency_ms == 100
@@ -207,7 +207,7 @@ async def test_a_site_that_becomes_slow_gets_more_rest(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_the_floor_is_forgotten(bench: Bench) -> None:
-    """By 5 % an hour: a site that stays slow is served by its latency alone in the end."""
+    """Raises the floor by 5 % an hour: in the end, a slow site is paced by latency alone."""
     await prepare(bench, pages=100)
     await answer(bench, *[100] * 10)
     await bench.advance(20 * HOUR_MS)
@@ -241,7 +241,7 @@ async def test_a_site_that_never_answered_has_no_latency(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_at_most_five_minutes_pass(bench: Bench) -> None:
-    """However slow a site is."""
+    """Waits five minutes at most, however slow a site is."""
     await prepare(bench, ThrottleRule(hits=100, window_s=1, gentle=0.01))
     await answer(bench, 9_000)
     assert await due_ms(bench.worker) == 300_000
@@ -279,7 +279,7 @@ async def test_a_restart_of_redis_keeps_the_latency(bench: Bench) -> None:
 async def test_steps_of_the_clock_of_the_machine_change_nothing(
     bench: Bench, redis: Redis, step_ms: int
 ) -> None:
-    """Neither spacing nor floor: they go by the frontier clock."""
+    """Keeps spacing and floor when the machine's clock is set: the frontier clock decides."""
     await prepare(bench, pages=100)
     await answer(bench, *[100] * 10)
     await redis.hincrby(KEYS.meta(), "wall", -step_ms)
@@ -311,7 +311,7 @@ async def test_a_rule_that_is_no_longer_gentle_forgets(bench: Bench, redis: Redi
 async def test_a_domain_without_pages_keeps_its_latency_for_an_hour(
     bench: Bench, redis: Redis
 ) -> None:
-    """Not for longer than that: then both it and the throttle state are deleted."""
+    """Keeps the latency of a domain without pages for an hour, then deletes it."""
     await prepare(bench, pages=1)
     await answer(bench, 700)
     await bench.advance(700)

@@ -79,7 +79,7 @@ async def test_the_rules_of_the_domains_still_apply(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_a_higher_priority_goes_first_within_a_gate_and_beside_it(bench: Bench) -> None:
-    """Also one that comes while its domain waits there."""
+    """Serves higher priorities first in a gate and outside of it, also of pages that come later."""
     await one_group(bench, bursts(1, 10), "example")
     await bench.feed.seeds("shop0.example/1", "shop1.example/1", "shop2.example/1", priority=10)
     (first,) = await bench.worker.lease(5)
@@ -122,7 +122,7 @@ async def test_two_spiders_share_the_gate(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_a_restart_counts_as_a_used_up_gate(bench: Bench) -> None:
-    """Whatever was sent before: the window begins again, a second after the restart."""
+    """Counts a gate as used up after a restart; its window begins again a second later."""
     await one_group(bench, bursts(5, 10), "example")
     await bench.feed.seeds(*(f"{shop}/1" for shop in shops(10)))
     await finish(bench.worker, *await bench.worker.lease(1))
@@ -136,7 +136,7 @@ async def test_a_restart_counts_as_a_used_up_gate(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_what_a_dead_worker_held_counts_as_sent(bench: Bench) -> None:
-    """At the time when it is reaped; its slots are free then."""
+    """Counts leases of a dead worker as sent when they are reaped, and frees their slots."""
     await one_group(bench, bursts(5, 10, 2), "example")
     await bench.feed.seeds(*(f"{shop}/1" for shop in shops(10)))
     assert len(await bench.worker.lease(5)) == 2
@@ -212,7 +212,7 @@ async def test_a_domain_leaves_for_a_group_that_names_it(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_what_a_gate_has_used_is_kept_for_its_own_window(bench: Bench) -> None:
-    """Also where no domain has a rule of its own, and the rule of all domains has a short one."""
+    """Keeps the use of a gate for its own window, also if the rule of its domains is shorter."""
     await one_group(bench, bursts(1, 1_000), "example")
     await bench.feed.seeds(*(f"{shop}/1" for shop in shops(3)))
     await finish(bench.worker, *await bench.worker.lease(5))

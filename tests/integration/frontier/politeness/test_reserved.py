@@ -43,7 +43,7 @@ async def due_ms(bench: Bench) -> int:
 @pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("moderated", [True, False])
 async def test_a_reserved_request_counts_when_it_is_over(bench: Bench, *, moderated: bool) -> None:
-    """Nothing is granted until then, and a window later as much as the rule says."""
+    """Grants nothing until a reserved request is over, and a window later what the rule allows."""
     await bench.rule(ThrottleRule(hits=1, window_s=10, moderated=moderated))
     await bench.feed.seeds("a/1", "a/2")
     assert await wait_ms(bench) == 0
@@ -56,7 +56,7 @@ async def test_a_reserved_request_counts_when_it_is_over(bench: Bench, *, modera
 
 @pytest.mark.usefixtures("still")
 async def test_it_waits_for_its_turn_like_a_page(bench: Bench) -> None:
-    """After a page that was sent, one spacing; not at all if that is too far away."""
+    """Reserves a request one spacing after a page, and none that would be too late."""
     await bench.rule(ThrottleRule(hits=1, window_s=10))
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
@@ -106,7 +106,7 @@ async def test_a_pause_that_a_site_wants_does_not_stand_for_its_rule(
 
 @pytest.mark.usefixtures("still")
 async def test_a_lowered_rule_holds_for_a_request_that_is_reserved(bench: Bench) -> None:
-    """Where more was sent than is allowed by now, the end of the oldest send gives nothing."""
+    """Grants nothing for the oldest send if a lowered rule was already exceeded."""
     await bench.rule(ThrottleRule(hits=3, window_s=10, moderated=False))
     await bench.feed.seeds("a/1", "a/2", "a/3")
     for _ in range(3):
@@ -144,7 +144,7 @@ async def test_a_site_that_may_not_be_asked_gives_none(bench: Bench) -> None:
 
 
 async def test_without_rules_no_request_is_reserved(unruled: Bench) -> None:
-    """Nothing is sent before the rules are known."""
+    """Reserves no request, and sends none, before the rules are known."""
     assert await wait_ms(unruled) == -1
 
 
@@ -199,7 +199,7 @@ async def test_an_answer_to_a_reserved_request_ends_its_pause(
 
 @pytest.mark.usefixtures("still")
 async def test_it_counts_at_the_address_of_its_site(bench: Bench) -> None:
-    """Once a worker has looked there, it waits as pages do; nothing was sent before."""
+    """Counts a reserved request at its address once that is known; before, nothing is sent."""
     await bench.rule(WIDE_OPEN, groups=by_address(bursts(1, 20)))
     gate = "=@192.0.2.1"
     assert (await reserve(bench)).gate == ""

@@ -177,7 +177,7 @@ async def test_thousands_of_rules_are_one_copy(bench: Bench) -> None:
 
 
 async def test_a_step_of_care_finishes_a_copy_that_was_cut_off(bench: Bench) -> None:
-    """When the copier dies after the rules are in, the domains are looked at all the same."""
+    """Looks at the domains although the copier of the rules died."""
     await bench.rule(SLOW)
     await bench.feed.seeds("a/1", "a/2")
     await spend(bench)

@@ -28,7 +28,7 @@ async def test_spacing_runs_from_the_reported_send(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_an_unreported_send_counts_as_now(bench: Bench) -> None:
-    """Until a request is reported as sent, a moderated domain waits."""
+    """Lets a moderated domain wait until a request is reported as sent."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
@@ -195,7 +195,7 @@ async def test_a_crawl_delay_earns_no_bonus(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_one_hit_a_window_earns_no_bonus(bench: Bench) -> None:
-    """Where the rule allows one request, a robots.txt is that request."""
+    """Counts a robots.txt as the one request that the rule allows."""
     await bench.rule(spaced(1, 10))
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
@@ -273,7 +273,7 @@ async def test_after_a_restart_a_domain_has_used_its_allowance(
 
 @pytest.mark.usefixtures("still")
 async def test_a_domain_pays_for_a_restart_once(bench: Bench) -> None:
-    """Behind the pause after a restart its requests are spaced as ever."""
+    """Spaces requests as before after the one pause for a restart."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds(*(f"a/{i}" for i in range(5)))
     await bench.worker.exchange()
@@ -375,7 +375,7 @@ async def test_a_restart_with_holds_under_way_keeps_them(bench: Bench) -> None:
     "step_ms", [3_600_000, -3_600_000, 10_001, 9_999, 5_000, 1_000, 999, 1, -1, -999, -9_999]
 )
 async def test_a_step_of_the_machine_s_clock_gives_nothing_away(bench: Bench, step_ms: int) -> None:
-    """When Redis' clock jumps, often, no window opens early, and time goes on afterwards."""
+    """Opens no window early when Redis' clock jumps, and continues afterwards."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
@@ -414,7 +414,7 @@ async def test_a_rule_that_becomes_moderated_spaces_from_the_last_send(bench: Be
 
 
 async def test_a_generous_rule_needs_little_memory(bench: Bench) -> None:
-    """However many hits a window has, a domain's state stays small."""
+    """Keeps the state of a domain small, however many hits a window has."""
     await bench.rule(bursts(100_000, 60))
     await bench.feed.seeds(*(f"a/{i}" for i in range(600)))
     for _ in range(300):

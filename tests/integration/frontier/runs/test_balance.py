@@ -12,7 +12,7 @@ pytest_plugins = ["support.frontier.fixtures"]
 
 
 async def test_a_sound_ledger_leaves_nothing_over(bench: Bench) -> None:
-    """At every step of a crawl's life: fed, leased, with children, requeued, stopped, ended."""
+    """Balances the ledger at every step: fed, leased, with links, requeued, stopped, ended."""
 
     async def is_sound() -> None:
         assert (await bench.frontier.maintenance.balance()).found == {}

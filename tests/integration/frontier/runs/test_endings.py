@@ -87,7 +87,7 @@ async def test_a_thousand_seeds_fed_one_by_one_are_one_run(bench: Bench) -> None
 
 
 async def test_a_later_feed_opens_the_next_run_with_dedupe_kept(bench: Bench) -> None:
-    """After a finish, links seen before are not fetched again; seeds are."""
+    """Fetches known links not again in the next run, but its seeds."""
     await bench.feed.seeds("a/1", maxdepth=1)
     (lease,) = await bench.worker.lease()
     await bench.worker.settle(lease, links=[links("a", [2])])
@@ -124,7 +124,7 @@ async def test_the_next_run_counts_from_nothing(bench: Bench) -> None:
 
 
 async def test_dedupe_ends_some_time_after_the_run(bench: Bench) -> None:
-    """Once DUPEFILTER_TIMEOUT has passed, everything may be fetched again, under the next run."""
+    """Fetches everything again once DUPEFILTER_TIMEOUT has passed, in the next run."""
     await bench.feed.seeds("a/1", domain_max_pages=1)
     await bench.worker.crawl_all()
     for ms in (GRACE_MS, DEDUPE_MS):
@@ -301,7 +301,7 @@ async def test_seeds_that_come_too_late_together_are_one_run(bench: Bench) -> No
 
 
 async def test_nothing_is_left_when_all_is_over(bench: Bench) -> None:
-    """After endings, dedupe and remembrance, only the permanent keys remain."""
+    """Leaves only permanent keys after endings, duplicate filter and `remember`."""
     await bench.rule(ThrottleRule(hits=2, window_s=1))
     worker = bench.worker
     await bench.feed.seeds("a/1", "b/1", "c/1")
@@ -322,7 +322,7 @@ async def test_nothing_is_left_when_all_is_over(bench: Bench) -> None:
 
 
 async def test_run_numbers_never_repeat(bench: Bench) -> None:
-    """Not even after a crawl was forgotten does it get a run number that it had."""
+    """Gives no run number twice, even after a crawl was forgotten."""
     for expected in (1, 2):
         await bench.feed.seeds("a/1")
         assert (await bench.state()).run == expected
@@ -338,7 +338,7 @@ async def test_run_numbers_never_repeat(bench: Bench) -> None:
 
 
 async def test_a_seed_just_before_the_end_is_not_lost(bench: Bench) -> None:
-    """Whatever order a feed and the care of the frontier have, each seed is crawled once."""
+    """Crawls each seed once, in whatever order it is fed and the run is ended."""
     crawled = []
     for i in range(6):
         await bench.feed.seeds(f"a/{i}")
@@ -349,7 +349,7 @@ async def test_a_seed_just_before_the_end_is_not_lost(bench: Bench) -> None:
 
 
 async def test_care_of_an_idle_frontier_is_one_quiet_call(bench: Bench) -> None:
-    """With nothing to do, a step of care does not ask for another."""
+    """Requests no further step of care when there is nothing to do."""
     await bench.feed.seeds("a/1")
     (step,) = await bench.tend()
     assert (step.ended, step.reaped, step.more, step.next_ms) == (0, 0, False, None)
@@ -360,7 +360,7 @@ async def test_care_of_an_idle_frontier_is_one_quiet_call(bench: Bench) -> None:
 
 
 async def test_the_last_time_to_end_is_that_of_the_last_record(bench: Bench) -> None:
-    """By the records' times, then by partition and offset, in whatever order they are read."""
+    """Applies the latest `expires` by time, partition and offset of records, in any order."""
     soon, late = int(time.time()) + 100, int(time.time()) + 10_000
     for number, order in enumerate(permutations(range(4))):
         crawl = replace(CRAWL, crawlid=f"{number}")
@@ -462,7 +462,7 @@ async def test_what_is_behind_is_never_named_less_than_before(bench: Bench) -> N
 
 
 async def test_a_partition_that_is_never_read_again_holds_nothing_up_for_long(bench: Bench) -> None:
-    """After an hour recovered runs end as others do."""
+    """Ends recovered runs after an hour like others, though a partition is never read."""
     fates = [Fate(crawl=CRAWL, run=7, is_over=False)]
     loss = Loss(topic_id="topic", kafka_partition=1, offset=0, until=9, floor=7, fates=fates)
     await bench.frontier.positions.restore(loss)

@@ -174,7 +174,7 @@ async def test_a_paused_domain_is_asked_again_when_its_time_has_come(redis: Redi
 
 
 async def test_a_pause_of_a_domain_ends_on_time_though_the_cluster_was_away(redis: Redis) -> None:
-    """Within a minute of the frontier clock, which stood meanwhile."""
+    """Ends the pause of a domain within a minute of the frontier clock after an outage."""
     times = Times()
     async with timed(redis, times) as client:
         bench = await open_bench(client)

@@ -78,7 +78,7 @@ async def test_pages_under_way_end_well_while_their_crawl_is_paused(bench: Bench
 
 
 async def test_pause_and_resume_take_effect_in_record_order(bench: Bench) -> None:
-    """Within one batch, whatever stands before or after them; a repetition changes nothing."""
+    """Applies pauses and resumes of a batch in record order; a repetition changes nothing."""
     feed = bench.feed
     records: list[Seed | Command] = [
         feed.command("pause"),
@@ -101,7 +101,7 @@ async def test_pause_and_resume_take_effect_in_record_order(bench: Bench) -> Non
 
 
 async def test_a_paused_run_does_not_finish(bench: Bench) -> None:
-    """Not even an empty one: it becomes idle when it is resumed, and then has its grace."""
+    """Does not finish a paused run, even an empty one, before its resume and the grace time."""
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
     await bench.feed.say("pause")
@@ -118,7 +118,7 @@ async def test_a_paused_run_does_not_finish(bench: Bench) -> None:
 
 
 async def test_a_paused_run_can_be_stopped_and_expires(bench: Bench, wait_until: WaitUntil) -> None:
-    """Both end it with what it had, and leave nothing behind."""
+    """Stops and expires a paused run with its counters, and leaves nothing behind."""
     await bench.feed.seeds("a/1", "a/2")
     await bench.feed.seeds("a/1", crawl=OTHER, expires=int(time.time()) + 1)
     await bench.feed.say("reprioritize", priority=100)

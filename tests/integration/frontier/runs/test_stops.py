@@ -49,7 +49,7 @@ async def test_stop_purges_what_waits_and_lets_what_is_held_end(bench: Bench) ->
 
 
 async def test_spilled_links_of_a_page_that_a_stop_overtook_do_not_enter(bench: Bench) -> None:
-    """Though they come back before the page is settled, and are filtered with it."""
+    """Filters spilled links of a stopped page with it, though they come back before."""
     spills = Spills(bench.frontier.overflow)
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
@@ -127,7 +127,7 @@ async def test_a_stop_of_an_unknown_crawl_changes_nothing(bench: Bench) -> None:
 
 
 async def test_a_stop_of_a_finished_crawl_drops_its_dedupe(bench: Bench) -> None:
-    """Nothing waits, so nothing is purged, but a later feed begins afresh."""
+    """Drops the duplicate filter of a finished crawl, so that a later feed starts over."""
     await bench.feed.seeds("a/1")
     await bench.worker.crawl_all()
     await bench.advance(GRACE_MS)
@@ -156,7 +156,7 @@ async def test_a_stop_between_two_runs_spares_the_second(bench: Bench) -> None:
 
 
 async def test_a_seed_that_a_stop_covers_is_not_counted_in_a_later_run(bench: Bench) -> None:
-    """Though the same batch begins that run."""
+    """Does not count a seed that a stop covers in the run that the same batch begins."""
     elsewhere = await bench.another_feed(1)
     await elsewhere.put(elsewhere.command("stop", timestamp_ms=2_000))
     await bench.feed.put(bench.feed.seed("a/1", timestamp_ms=3_000))
@@ -225,7 +225,7 @@ async def test_a_stop_does_not_end_a_run_that_was_fed_after_it(bench: Bench) -> 
 
 
 async def test_a_stop_gives_back_what_was_fed_after_it(bench: Bench) -> None:
-    """In whatever order feed, stop and feed of three partitions are read, only the last is left."""
+    """Keeps only the feed after the stop, in whatever order three partitions are read."""
     for order in itertools.permutations(range(3)):
         crawl = replace(CRAWL, crawlid="-".join(map(str, order)))
         first, second, third = [
@@ -250,7 +250,7 @@ async def test_a_stop_gives_back_what_was_fed_after_it(bench: Bench) -> None:
 
 
 async def test_a_late_stop_takes_nothing_that_was_written_after_it(bench: Bench) -> None:
-    """However many batches ago it was read: a stop may come through a partition that lagged."""
+    """Keeps all that was written after a late stop, however long ago it was read."""
     await bench.feed.put(bench.feed.seed("a/old", timestamp_ms=1_000))
     for batch in range(30):
         urls = [f"a/{batch}-{number}" for number in range(5)]

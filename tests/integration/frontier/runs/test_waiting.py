@@ -33,7 +33,7 @@ async def wait(bench: Bench, ms: int) -> None:
 
 
 async def test_what_no_worker_fetches_fails_by_name(bench: Bench) -> None:
-    """After MAX_WAIT without progress; each page is published in full, and the run ends."""
+    """Fails waiting pages after MAX_WAIT, each with its whole record, and ends the run."""
     await bench.feed.seeds("a/1", "a/2", "b/1", priority=7)
     await wait(bench, DAY_MS - 3_600_000)
     assert await failures(bench) == []
@@ -135,7 +135,7 @@ async def test_links_beyond_the_cap_of_a_crawl_are_filtered_and_counted(bench: B
 
 
 async def test_what_waits_already_counts_for_the_cap_of_a_crawl(bench: Bench) -> None:
-    """In the same call or in one long ago."""
+    """Counts waiting pages of the same call and of earlier ones for the limit of a crawl."""
     bench.limit(most_queued_of_crawl=2)
     await bench.tend()
     refused = [dict((await bench.feed.seeds(f"a/{number}")).refused) for number in range(3)]

@@ -95,7 +95,7 @@ async def test_another_one_has_brought_the_chunk(bench: Bench) -> None:
 
 
 async def test_the_run_was_stopped(bench: Bench) -> None:
-    """Nothing comes back into a run that is over."""
+    """Restores no page into a run that was stopped."""
     await after_a_stop(bench)
 
 
@@ -128,7 +128,7 @@ BUGS = {
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 async def test_it_would_be_found(bug: Bug, bench: Bench) -> None:
-    """With the bug its scenario is red."""
+    """Fails the scenario with the bug."""
     with planted(bug.right, bug.wrong), pytest.raises(AssertionError):
         await bug.scenario(bench)
     await bench.redis.flushdb()

@@ -173,7 +173,7 @@ async def test_a_stop_takes_what_is_on_the_shelf(long_band: Bench) -> None:
 
 
 async def test_what_waits_in_vain_fails_by_name(long_band: Bench) -> None:
-    """Without a crawler for a day each page fails, those of the shelf too, and the run ends."""
+    """Fails each page without a crawler after a day, those on the shelf too, and ends the run."""
     await long_band.worker.session.retire()
     await long_band.feed.say("info")
     long_band.limit(max_wait_ms=1_000)
@@ -198,7 +198,7 @@ async def test_nothing_more_is_shelved_when_that_is_off(long_band: Bench) -> Non
 
 
 async def test_a_band_without_a_head_waits_for_its_chunk(long_band: Bench) -> None:
-    """Nothing is granted out of its turn, and a sleeping worker wakes when the chunk is there."""
+    """Grants nothing out of order without a head, and wakes a worker for the chunk."""
     head = await long_band.redis.llen((await long_band.redis.keys(KEYS.tag + "b:*"))[0])
     leases = await long_band.worker.lease(head)
     answer = await long_band.worker.exchange(want=5)

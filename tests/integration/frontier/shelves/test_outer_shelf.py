@@ -178,7 +178,7 @@ class Monitors:
 async def test_a_death_at_any_line_loses_nothing(
     redis: Redis, server: Redis, *, has_effect: bool
 ) -> None:
-    """Wherever a redis-monitor dies, another one goes on: each page comes once, in its order."""
+    """Delivers each page once and in order, wherever a redis-monitor dies."""
     for at in itertools.count(1):
         await redis.flushdb()
         await server.flushdb()
@@ -235,7 +235,7 @@ async def test_several_lost_chunks_are_lost_one_by_one(bench: Bench, server: Red
 
 
 async def test_a_chunk_with_other_content_is_lost(shelved: Bench, server: Redis) -> None:
-    """Only shelved entries come back: another chunk's value, or none, does not count as pages."""
+    """Counts a chunk with other content, or a missing one, as lost."""
     await fill(shelved)
     first, second, *_ = sorted(await server.keys("*"))
     value: Any = await server.get(second)
@@ -250,7 +250,7 @@ async def test_a_chunk_with_other_content_is_lost(shelved: Bench, server: Redis)
 async def test_a_shelf_that_is_away_is_waited_for(
     shelved: Bench, server: Redis, shelf_server: RunningServer
 ) -> None:
-    """Nothing is given up while it does not answer: what Redis has is crawled, the rest later."""
+    """Waits for an unavailable shelf, and crawls what is in Redis meanwhile."""
     await fill(shelved)
     await keep_what_is_answered(server)
     shelf_server.kill()
@@ -265,7 +265,7 @@ async def test_a_shelf_that_is_away_is_waited_for(
 
 
 async def test_another_shelf_is_refused(shelved: Bench, server: Redis) -> None:
-    """Where chunks are out, a changed setting does not make them lost."""
+    """Refuses another shelf while chunks are on the old one."""
     await fill(shelved)
     for other in (None, Shelf(server, "elsewhere:1/0")):
         shelved.shelve(SHELVE_FROM, other)
@@ -293,7 +293,7 @@ async def go_back(bench: Bench, copy: Mapping[bytes, bytes]) -> None:
 
 
 async def test_redis_may_go_back(shelved: Bench, server: Redis) -> None:
-    """Before pages were shelved, or came back, or after that: each comes in its order."""
+    """Restores each page in order, whenever Redis goes back."""
     await carry(shelved)
     copies = [await copy_of(shelved.redis)]
     await fill(shelved)

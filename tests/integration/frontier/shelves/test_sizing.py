@@ -156,7 +156,7 @@ async def shelved(redis: Redis, shelf: Redis, each: int) -> Mapping[str, float]:
 
 
 async def test_pages_take_what_the_table_says(tmp_path: Path) -> None:
-    """In memory, on the shelf in Redis or elsewhere, and once they were seen."""
+    """Compares the table with pages in memory, on either shelf, and with seen ones."""
     measured: dict[tuple[str, int], float] = {}
     async with own_redis(tmp_path / "redis") as redis, own_redis(tmp_path / "shelf") as shelf:
         await in_memory(redis, AT_ONCE)  # Redis needs some memory once, such as for scripts.

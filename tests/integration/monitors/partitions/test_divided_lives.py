@@ -119,7 +119,7 @@ async def test_a_budget_of_bytes_counts_all_partitions(witness: Witness, site: C
 
 @pytest.mark.usefixtures("cluster")
 async def test_a_time_that_has_passed_expires_at_once(witness: Witness, site: CrawlerSite) -> None:
-    """As with one partition: its seeds are admitted, and counted as expired."""
+    """Admits seeds of a passed time, and counts them as expired."""
     urls = [site.url("/1", host) for host in HOSTS]
     witness.feed(*(request(site, "past", url=url, expires=1) for url in urls))
     ending = await witness.ended("past")
@@ -185,7 +185,7 @@ async def test_a_schedule_fires_again_and_again(
 async def test_a_firing_is_skipped_or_stops_while_the_last_is_under_way(
     cluster: MonitorCluster, witness: Witness, site: CrawlerSite
 ) -> None:
-    """As its home says, also while a person has paused it; fed again, it changes nothing."""
+    """Skips or stops as the coordinator says, also during a pause; a repetition changes nothing."""
     schedule = {"cron": "* * * * * *", "crawl": {"crawlid": "slow", "maxdepth": 1}}
     seeds = [site.url("/0", host) for host in HOSTS[:3]]
     await say(cluster, witness, "set", name="slow", **schedule, seeds=seeds)

@@ -18,7 +18,7 @@ pytest_plugins = ("support.partitions.servers.fixtures",)
 async def test_while_one_partition_is_down_the_others_go_on(
     divided: Divided, partition: int
 ) -> None:
-    """When it comes back nothing is lost, and the run ends once, with every page accounted for."""
+    """Loses nothing while a partition is down, and ends the run once, all pages counted."""
     hosts = [host for p in range(3) for host in divided.hosts(p)]
     urls = spread(divided.site, hosts, pages=60, after_s=0.2)
     others = {host for p in range(3) if p != partition for host in divided.hosts(p)}

@@ -93,7 +93,7 @@ async def filled(bench: Bench) -> None:
 async def test_a_move_goes_on_wherever_it_was_killed(
     person: Person, cluster: MonitorCluster
 ) -> None:
-    """By the same command; what is there in the end is what was there before, once."""
+    """Continues a killed move by the same command; everything is there once."""
     old = person.frontiers(1, "cs")
     waiting, seen, ledgers = await waiting_in(old), await seen_in(old), await ledgers_in(old)
     for step in STEPS:

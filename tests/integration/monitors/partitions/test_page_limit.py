@@ -52,7 +52,7 @@ def request(
 async def test_so_many_pages_come_and_not_one_more(
     cluster: MonitorCluster, witness: Witness, site: CrawlerSite
 ) -> None:
-    """In one crawl as in the next; and as many more as a higher limit lets in."""
+    """Admits exactly the limit in each crawl, and more only by a higher limit."""
     with running(cluster):
         for crawlid in ("first", "second"):
             witness.feed(request(site, crawlid))

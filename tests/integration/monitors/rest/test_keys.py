@@ -300,7 +300,7 @@ async def test_every_route_answers_head_as_get(keyed: Keyed) -> None:
 
 
 async def test_verifiers_need_no_key_for_the_directory(keyed: Keyed) -> None:
-    """As soon as its file is there; 304 for who has it, 503 while the file cannot be read."""
+    """Serves the directory without a key: 304 if unchanged, 503 while it cannot be read."""
     file = keyed.folder / "directory.json"
     assert (await keyed.rest.get(DIRECTORY_PATH)).status == 503
     signing = new_key(keyed.folder / "key.pem")

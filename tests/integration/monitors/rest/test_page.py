@@ -167,7 +167,7 @@ async def test_the_preview_of_a_hostile_page_connects_to_nobody(
 
 
 async def test_the_preview_has_rules_of_its_own(rest: RestProcess, cluster: MonitorCluster) -> None:
-    """Nothing may be loaded, run, sent or framed elsewhere; only HTML has a preview."""
+    """Loads, runs, sends and frames nothing in a preview; only HTML has one."""
     image = _result("/png", "iVBORw0K", body_encoding="base64", response_headers={})
     page, picture = _publish(cluster, [(0, _result("/p", "<p>x")), (0, image)])
     answer = await rest.get(page.replace("/ui/page", "/ui/page/preview"), **HTML)

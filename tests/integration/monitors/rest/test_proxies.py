@@ -64,7 +64,7 @@ async def told(rest: RestProcess, path: str) -> Any:
 async def test_pools_are_told_banned_and_unbanned(
     rest: RestProcess, table: PoolTable, editor: PoolEditor, frontier: Frontier
 ) -> None:
-    """Without passwords; an end makes it Redis' to keep, none ZooKeeper's."""
+    """Lists pools without passwords; Redis keeps a ban with an end, ZooKeeper one without."""
     first, second = table.pools["de"].proxies
     (pool,) = (one for one in (await told(rest, "/v2/proxies"))["pools"] if one["pool"] == "de")
     assert (pool["states"]["ok"], pool["states"]["out"]) == (1, 1)
@@ -96,7 +96,7 @@ async def test_pools_are_told_banned_and_unbanned(
 async def test_a_ban_that_means_nothing_is_refused(
     rest: RestProcess, wish: dict[str, object], status: int, code: str
 ) -> None:
-    """With what is wrong with it."""
+    """Refuses a meaningless ban and names its fault."""
     answer = await rest.post("/v2/proxies/ban", wish)
     assert (answer.status, answer.error["code"]) == (status, code)
     assert (await rest.get("/v2/proxies/nowhere")).error["code"] == "unknown_pool"

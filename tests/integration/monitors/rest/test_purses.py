@@ -100,7 +100,7 @@ async def test_a_purse_is_set_spent_forgiven_and_removed(
 async def test_what_means_nothing_is_refused(
     rest: RestProcess, *, method: str, path: str, body: Any, status: int, code: str
 ) -> None:
-    """With what is wrong with it, and nothing is changed."""
+    """Refuses meaningless values, names the fault, and changes nothing."""
     answer = await rest.call(method, f"/v2/purses/{path}", body)
     assert (answer.status, answer.error["code"]) == (status, code)
     assert (await rest.get("/v2/purses")).data == []

@@ -143,7 +143,7 @@ async def test_without_kafka_nothing_is_taken(
     take_away: TakeAway,
     wait_until: WaitUntil,
 ) -> None:
-    """Before REST has noticed, a scrape fails to be fed, and is given back; later none is tried."""
+    """Without Kafka, returns a scrape that cannot be fed, and soon refuses further ones."""
     async with crawler_beats(redis, cluster):
         await until_fed(rest, wait_until)
         async with take_away(kafka_server):

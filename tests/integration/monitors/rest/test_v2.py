@@ -92,14 +92,14 @@ async def test_a_crawl_is_repeated_as_it_was_fed(rest: RestProcess, wait_until: 
 
 
 async def test_a_check_tells_how_long_it_takes(rest: RestProcess) -> None:
-    """By the rules of the sites, as long as there are any."""
+    """Estimates the time of a crawl by the rules of its sites, if there are any."""
     told = (await rest.post("/v2/check", [seed("slow", number) for number in range(3)])).data
     assert (told["good"], told["pages"], told["sites"][0]["site"]) == (3, 3, "127.0.0.1")
     assert told["seconds"] == pytest.approx(3 * told["sites"][0]["seconds_per_page"], abs=0.01)
 
 
 async def test_one_bad_seed_keeps_all_out(rest: RestProcess) -> None:
-    """Nothing is fed unless everything can be; each problem names its seed and field."""
+    """Feeds nothing unless all seeds are valid; each problem names its seed and field."""
     seeds = [seed("bad"), seed("bad", url="ftp://x"), seed("bad", maxdepth="deep")]
     for path in ("/v2/crawls", "/v2/check"):
         answer = await rest.post(path, seeds)
@@ -133,7 +133,7 @@ async def test_one_bad_seed_keeps_all_out(rest: RestProcess) -> None:
 async def test_bodies_that_are_no_seeds_are_refused(
     rest: RestProcess, kind: str, body: bytes, status: int
 ) -> None:
-    """Whatever the bytes are, the answer is a refusal in the one form."""
+    """Refuses any other bytes in the usual form."""
     answer = await rest.post("/v2/crawls", body, Content_Type=kind)
     assert answer.status == status
     assert answer.error["message"]
@@ -408,7 +408,7 @@ async def test_a_rejected_record_gets_a_second_chance(
 async def test_everything_of_a_crawl_is_exported(
     rest: RestProcess, cluster: MonitorCluster
 ) -> None:
-    """As lines of JSON with every field, and as a table without formulas."""
+    """Exports JSON lines with every field, and a table without formulas."""
     records = [
         {"appid": APP, "crawlid": "file" if n < 300 else "else", "url": f"=cmd|{n}", "body": "x"}
         for n in range(310)

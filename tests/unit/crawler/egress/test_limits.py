@@ -65,7 +65,7 @@ def house() -> House:
 def test_the_shares_of_all_workers_are_what_a_proxy_may_have(
     concurrency: int, workers: int
 ) -> None:
-    """However many there are; who has one more is another for each proxy."""
+    """Divides a proxy's requests among any number of workers; the remainder varies by proxy."""
     for proxy in ("p", "q", "r"):
         shares = [share_of(concurrency, proxy, workers, place) for place in range(workers)]
         assert sum(shares) == concurrency
@@ -90,7 +90,7 @@ def test_a_proxy_has_a_place_until_its_share_is_under_way(house: House) -> None:
 
 
 def test_a_proxy_that_was_used_enough_for_a_site_rests_there(house: House) -> None:
-    """And is counted again; the cluster gets each use."""
+    """Lets a proxy rest after its uses for a site, and counts again; the cluster gets each use."""
     pool = Pool(name="de", uses=3, rest_s=60)
     for _ in range(2):
         house.limits.used(pool, PROXY, "a")

@@ -26,7 +26,7 @@ def book(clock: Clock) -> LocalBook:
 def test_failures_in_a_row_put_a_proxy_out_and_a_success_in_between_does_not(
     book: LocalBook, clock: Clock
 ) -> None:
-    """For 30 s at most; then one request at a time until it is well."""
+    """Puts a proxy out after failures in a row, for 30 s at most, then tries single requests."""
     for _ in range(FAILURES - 1):
         book.failed("p")
     book.came_through("p", "a")
@@ -114,7 +114,7 @@ def test_a_site_is_silent_for_proxies_that_work_elsewhere_only(
 
 
 def test_a_proxy_that_the_table_drops_is_forgotten(book: LocalBook) -> None:
-    """And belongs to no worker when it comes back."""
+    """Forgets a dropped proxy, which belongs to no worker when it comes back."""
     for proxy in ("p", "q"):
         book.failed(proxy, at_once=True)
     book.keep(frozenset({"q"}))

@@ -38,7 +38,7 @@ def test_proxies_have_their_share_of_the_sites_by_weight() -> None:
 
 
 def test_what_is_remembered_is_what_would_be_worked_out() -> None:
-    """In the order of the table or in any other; for each pool by itself."""
+    """Remembers the same as it would compute, in any order of the table, for each pool."""
     site = "a.test"
     expected = ranked(PROXIES, site)[:16]
     disabled = replace(PROXIES[0], disabled=True)

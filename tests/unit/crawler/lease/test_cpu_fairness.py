@@ -28,7 +28,7 @@ def test_expensive_pages_take_no_more_than_the_share_of_their_domain(dear_s: flo
 
 
 def test_a_domain_alone_and_sane_pages_never_rest() -> None:
-    """However many there are of them."""
+    """Lets no domain rest that is alone, or whose pages are normal, however many there are."""
     shares = Shares(Clock())
     for _ in range(100):
         shares.charge("alone.example", 1)

@@ -56,7 +56,7 @@ def test_a_redis_that_was_restarted_takes_back_what_has_not_left(
 
 
 def test_while_something_may_leave_there_must_be_word(leases: Leases) -> None:
-    """From its lease to its departure, or its end."""
+    """Requires word from Redis from the lease to the departure of a request, or its end."""
     may_leave = [leases.slots.unsent]
     first, second = leases.admit(lease(1)), leases.admit(lease(2))
     leases.set_out(first, first.lease.entry.url)

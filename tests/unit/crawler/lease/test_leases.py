@@ -72,7 +72,7 @@ def test_a_slow_download_gives_its_slot_to_another(leases: Leases, clock: Clock)
 
 
 def test_a_host_that_is_not_reached_gives_its_slot_to_another(leases: Leases, clock: Clock) -> None:
-    """From the moment its page set out, and the moment is known beforehand."""
+    """Gives the slot of a host that is not reached to another page at a known moment."""
     pages = [leases.admit(lease(number)) for number in range(4)]
     assert leases.room_at() == clock.now + SLOW_S, "none has set out, so no sooner than this"
     leases.set_out(pages[0], pages[0].lease.entry.url)
@@ -152,7 +152,7 @@ def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
 
 
 def test_nothing_leaves_without_word_from_redis(leases: Leases, clock: Clock) -> None:
-    """At 25 s of silence the worker stops sending; at 30 s its leases go to others."""
+    """Stops sending at 25 s without Redis; at 30 s, others get the leases."""
     leases.note_answer(0, clock.now, 1)
     clock.now += FENCE_S
     page = leases.admit(lease(issued_at=clock.now))
@@ -165,7 +165,7 @@ def test_nothing_leaves_without_word_from_redis(leases: Leases, clock: Clock) ->
 def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
     leases: Leases, clock: Clock
 ) -> None:
-    """Even if Redis answers first: by then the lease may be another worker's."""
+    """Writes to no such connection, even if Redis answers: the lease may be another's."""
     soon, late = leases.admit(lease(1)), leases.admit(lease(2))
     leases.set_out(soon, soon.lease.entry.url)
     leases.set_out(late, late.lease.entry.url)
@@ -179,7 +179,7 @@ def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
 
 
 def test_a_spare_page_takes_no_slot_and_sends_nothing(leases: Leases) -> None:
-    """After a restart of Redis it is released like pages that have a grant."""
+    """Releases a spare page after a restart of Redis like others; it takes no slot."""
     page, spare = leases.admit(lease(1)), leases.admit(lease(2, is_spare=True))
     assert (leases.room(), len(leases), leases.slots.unsent) == (3, 1, 1)
     with pytest.raises(GrantExpired):
@@ -192,7 +192,7 @@ def test_a_spare_page_takes_no_slot_and_sends_nothing(leases: Leases) -> None:
 
 
 def test_twice_as_many_spare_pages_are_requested_as_have_ended_unused(leases: Leases) -> None:
-    """Until the next page of their domain is granted, and up to 128."""
+    """Requests twice as many spare pages as have ended, up to 128, until the next grant."""
     held, pages = leases.of(0), [leases.admit(lease(n)) for n in range(3)]
     for page in pages:
         assert not held.spares()
@@ -240,7 +240,7 @@ def test_departures_are_reported_once_and_responses_free_the_domain(
 def test_a_departure_that_cannot_be_seen_is_reported_with_its_response(
     leases: Leases, clock: Clock
 ) -> None:
-    """Behind a TLS handshake the report has the latest possible moment."""
+    """Reports the latest possible moment of a departure behind a TLS handshake."""
     page = leases.admit(lease())
     leases.set_out(page, page.lease.entry.url)
     leases.depart(page)
@@ -262,7 +262,7 @@ def test_an_end_carries_the_departure_that_was_not_told_yet(leases: Leases) -> N
 
 
 def test_a_page_ends_once(leases: Leases) -> None:
-    """Whatever happens to it afterwards changes nothing."""
+    """Ends a page once; later events change nothing."""
     page = departed(leases)
     leases.requeue(page, 1000)
     leases.settle(page, Outcome.FAILED, "dns")
@@ -306,7 +306,7 @@ def test_a_stale_hold_is_dropped_quietly(leases: Leases) -> None:
 
 
 def test_an_exchange_is_bounded() -> None:
-    """At most 200 ends and 1 000 links, but a huge page goes alone."""
+    """Limits an exchange to 200 ends and 1 000 links; a huge page goes alone."""
     roomy = Leases(400, lambda: None)
     for number in range(250):
         page = roomy.admit(lease(number))
@@ -366,7 +366,7 @@ def test_every_kind_of_end_reaches_the_frontier(leases: Leases) -> None:
 def test_how_a_site_reacted_is_told_with_the_end_at_the_latest(
     *, leases: Leases, reaction: Reaction, outcome: Outcome, is_told: bool
 ) -> None:
-    """Only a result, which implies an answer by itself, makes the report needless."""
+    """Reports the reaction of a site at the latest with the end, unless a result implies it."""
     page = departed(leases, 1)
     heard = SiteReaction(reaction, wait_ms=7)
     leases.receive(page, heard)
@@ -379,7 +379,7 @@ def test_how_a_site_reacted_is_told_with_the_end_at_the_latest(
 
 @pytest.mark.parametrize("is_gentle", [True, False])
 def test_the_first_byte_is_timed_from_the_departure_of_the_request(*, is_gentle: bool) -> None:
-    """Neither waiting here nor connecting, perhaps through a proxy, counts; nor does the body."""
+    """Times the first byte from the request's departure, without waiting, connecting and body."""
     clock = Clock()
     leases = _in_contact(clock)
     page = leases.admit(lease(1, is_gentle=is_gentle))
@@ -467,7 +467,7 @@ def test_a_domain_whose_pages_are_dear_rests(leases: Leases) -> None:
 
 
 def test_half_of_what_is_in_hand_never_rests(leases: Leases) -> None:
-    """Where all domains have had their share there is work all the same; rests are short ones."""
+    """Lets at most half of the leased pages rest, for a short time."""
     for number, cpu_s in ((1, 0.005), (2, 40.0), (3, 2.0)):
         page = departed(leases, number, domain=f"{number}.example")
         page.cpu_s = cpu_s

@@ -37,7 +37,7 @@ def page_of(leases: Leases, gate: str, domain: str = "a.example") -> Page:
 
 
 def test_without_limits_of_addresses_nobody_looks() -> None:
-    """Also where groups have names only: the very same addresses come back."""
+    """Looks up no address if there are no limits of addresses, even with named groups."""
     addresses = [AWAY, HOME]
     for groups in (None, Groups[ThrottleRule](), Groups(GROUPS.by_name)):
         leases = leases_with(groups)
@@ -67,7 +67,7 @@ def test_only_addresses_of_the_gate_are_paid_for() -> None:
 def test_a_lease_of_another_gate_is_given_back_unsent(
     addresses: list[object], gate: str, right: str
 ) -> None:
-    """With the gate of the smallest address, so that all crawlers agree on one."""
+    """Returns an unsent lease with the gate of the smallest address, so that all crawlers agree."""
     leases = leases_with(GROUPS)
     page = page_of(leases, gate)
     with pytest.raises(OtherMachine):

@@ -6,7 +6,7 @@ from crawling.lease.pace import QUICKEST_S, SLOWEST_S, TIMES, Pace
 
 
 def test_a_quick_redis_is_called_often() -> None:
-    """Before the first answer, and as long as calls take little."""
+    """Calls a quick Redis often: before the first answer, and while calls take little."""
     pace = Pace()
     assert pace.pause_s == QUICKEST_S
     pace.answered(0.001)

@@ -14,7 +14,7 @@ SIXTEEN = 16
 def test_each_partition_has_its_share(
     slots: int, takes_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where there are fewer slots than partitions, and all of them are busy."""
+    """Gives each partition its share, also with fewer slots than partitions."""
     worker = DividedWorker(SIXTEEN, slots=slots, takes_s=takes_s, monkeypatch=monkeypatch)
     worker.run(40)
     granted = [partition.granted for partition in worker.partitions]
@@ -43,7 +43,7 @@ def test_many_that_are_busy_are_called_less_often(monkeypatch: pytest.MonkeyPatc
 
 
 def test_one_that_has_nothing_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But twice in five seconds, should a wake-up have been lost; the busy one has its pace."""
+    """Calls an empty partition twice in five seconds only; the busy one keeps its pace."""
     worker = DividedWorker(SIXTEEN, slots=2, takes_s=0.2, monkeypatch=monkeypatch)
     for partition in worker.partitions[1:]:
         partition.waiting = 0

@@ -205,7 +205,7 @@ def test_the_wait_of_a_clients_seed_is_a_span() -> None:
 
 
 def test_a_page_that_fails_may_be_sampled_at_its_end() -> None:
-    """Only failures have spans then, each the first of the trace of its page."""
+    """Makes spans of failures only, each the first of the trace of its page."""
     ground = Ground(share=0, failures=True)
     for outcome in (Outcome.DONE, Outcome.FAILED):
         page = ground.admit()

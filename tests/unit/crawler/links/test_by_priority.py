@@ -66,7 +66,7 @@ def _fits(rule: PriorityRule, url: str, depth: int, text: str) -> bool:
 def test_the_first_rule_that_fits_decides(
     rules: Sequence[PriorityRule], url: str, depth: int, text: str
 ) -> None:
-    """By all of its conditions, as plain Python reads them."""
+    """Applies the first rule whose conditions all hold, like a plain Python reading."""
     expected: list[int | None] = [
         place for place, rule in enumerate(rules) if _fits(rule, url, depth, text)
     ]
@@ -107,7 +107,7 @@ def test_links_wait_by_the_priorities_of_their_rules() -> None:
 
 @pytest.mark.parametrize("versions", [(), ("v", "")])
 def test_a_link_is_left_out_and_counted(versions: Sequence[str]) -> None:
-    """With a version or without one."""
+    """Leaves out and counts a link, with or without a version."""
     links = Outlinks([f"{HERE}basket#a", f"{HERE}products/1"], versions=versions)
     assert _followed(links) == ({"products/1": 200}, {"rule": 1})
 

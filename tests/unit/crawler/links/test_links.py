@@ -60,7 +60,7 @@ def html(body: str, url: str = URL) -> HtmlResponse:
 
 
 def test_links_are_listed_as_clients_have_always_had_them() -> None:
-    """As browsers would ask for them, in the order of the page; what is not the web left out."""
+    """Lists links as browsers would request them, in page order, without other schemes."""
     base = "http://127.0.20.11:28080/links/"
     links, refused = links_of(html(GOLDEN_PAGE), Profile())
     assert links == [
@@ -213,7 +213,7 @@ def ours(response: HtmlResponse, profile: Profile) -> list[tuple[str, str]]:
 def test_the_same_links_pass_as_with_scrapys_extractor(
     page: str, filters: dict[str, Any], url: str, charset: str
 ) -> None:
-    """For any page and any filters, the list equals Scrapy's."""
+    """Lists the same links as Scrapy, for any page and any filters."""
     headers = {"Content-Type": f"text/html; charset={charset}"}
     response = HtmlResponse(url, body=page.encode(charset, "replace"), headers=headers)
     assert ours(response, Profile(**filters)) == scrapys(response, filters)
@@ -258,7 +258,7 @@ def test_a_base_that_is_no_url_counts_as_none() -> None:
 
 
 def test_the_base_of_a_page_is_its_first_with_a_reference() -> None:
-    """Wherever it stands, but not in a comment, a script or a template."""
+    """Finds the base wherever it stands, but not in a comment, a script or a template."""
     others = "<script>'<base href=/a/>'</script><template><base href=/b/></template>"
     late = f"{others}<!--<base href=/b/>--><style>{'x' * 9000}</style>"
     page = html(f"<head>{late}<base target=x><BASE HREF=/c/><base href=/d/></head><a href=x>x")
@@ -274,7 +274,7 @@ def test_the_base_of_a_page_is_its_first_with_a_reference() -> None:
     ],
 )
 def test_a_query_is_sent_as_browsers_send_it(charset: str, href: str, asked: str) -> None:
-    """In the charset of its page; UTF-16 goes as UTF-8, what a charset lacks as a reference."""
+    """Sends a query in its page's charset; UTF-16 as UTF-8, lacking characters as references."""
     body = f'<a href="{href}">x</a>'.encode(charset)
     headers = {"Content-Type": f"text/html; charset={charset}"}
     links, refused = links_of(HtmlResponse(URL, body=body, headers=headers), Profile())
@@ -291,7 +291,7 @@ def test_a_query_is_sent_as_browsers_send_it(charset: str, href: str, asked: str
     ],
 )
 def test_what_stands_behind_the_end_of_a_page_belongs_to_it(page: str) -> None:
-    """As in browsers: an end tag too many ends nothing."""
+    """Reads content behind the end of a page as browsers do."""
     links, refused = links_of(html(page), Profile())
     assert [(url.rpartition("/")[2], text) for url, text in links] == [
         (name, name) for name in ("1", "2", "3")
@@ -340,7 +340,7 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
     ],
 )
 def test_a_bare_host_matches_any_port_and_its_subdomains(rule: str, url: str, passes: bool) -> None:  # noqa: FBT001
-    """With a port, only that port."""
+    """Matches any port for a bare host, and only the named port otherwise."""
     links, _refused = links_of(html(f"<a href='{url}'>x</a>"), Profile(allowed_domains=(rule,)))
     assert bool(links) is passes
 
@@ -417,7 +417,7 @@ def test_texts_of_links_in_links_are_no_more_than_the_page_had() -> None:
 
 
 def test_the_texts_of_an_honest_page_are_whole() -> None:
-    """However many links wrap elements, as long as none stands in another."""
+    """Keeps whole texts of links, as long as none stands in another."""
     cards = "".join(
         f"<a href=/{n}><div><h3>Card {n}</h3><p>of many</p></div></a>" for n in range(3000)
     )
@@ -455,7 +455,7 @@ def test_what_is_no_html_has_no_links(kind: type[Response]) -> None:
     "body", [b"", b"\x00\x01", b"<", b"<a href=", b"<a " * 5000, b"<div>" * 5000, b"\xff\xfe<\x00a"]
 )
 def test_no_markup_costs_the_page(body: bytes) -> None:
-    """Whatever the parser thinks of a page, its record is published."""
+    """Publishes the record, whatever the parser makes of the page."""
     response = HtmlResponse(URL, body=body, headers={"Content-Type": "text/html"})
     links, _refused = links_of(response, Profile())
     assert isinstance(links, list)

@@ -39,12 +39,12 @@ def test_links_start_from_the_priority_before_a_promotion(priority: int, linked:
 
 
 def test_changes_of_rules_add_up() -> None:
-    """On top of the priority before the promotion."""
+    """Adds changes of rules to the priority before the promotion."""
     assert _links(40 + ACROSS, change=200)[0].priority == 230
 
 
 def test_links_of_other_crawls_are_not_counted() -> None:
-    """Nor is their priority rounded."""
+    """Neither counts links of crawls without a score nor rounds their priority."""
     found = [(group.priority, group.linked) for group in _links(57, None)]
     assert found == [(47, 0), (52, 0), (57, 0)]
 

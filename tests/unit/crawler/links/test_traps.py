@@ -32,5 +32,5 @@ def test_a_path_that_piles_up_is_refused(url: str, reason: str | None) -> None:
     [(Traps(0, 0), None), (Traps(0, 3), "path_repeats"), (Traps(20, 0), "path_depth")],
 )
 def test_each_sign_can_be_switched_off(traps: Traps, reason: str | None) -> None:
-    """With 0 it does not count."""
+    """Switches each sign off with 0."""
     assert traps.refuses("http://a.example" + "/a" * 30) == reason

@@ -81,7 +81,7 @@ def test_what_was_vetted_is_what_is_connected_to() -> None:
     "text", ["8.8.8.8", "::ffff:8.8.8.8", "64:ff9b::808:808", "10.8.0.1", "2606:4700::1"]
 )
 def test_a_denied_range_wins_over_an_opened_one(text: str) -> None:
-    """However the address is written, and whatever else its name leads to."""
+    """Refuses a denied range in any spelling, whatever else its name leads to."""
     denied = ("8.8.0.0/16", "10.8.0.0/16", "2606:4700::/32")
     guard = Guard((ip_network("0.0.0.0/0"), ip_network("::/0")), tuple(map(ip_network, denied)))
     with pytest.raises(AddressRefused) as refused:
@@ -91,7 +91,7 @@ def test_a_denied_range_wins_over_an_opened_one(text: str) -> None:
 
 
 def test_the_machines_own_addresses_are_closed_unless_they_are_opened() -> None:
-    """Whatever its number, a service that listens here trusts clients on this machine."""
+    """Refuses the machine's own addresses, whose services trust local clients."""
     own = frozenset({ip_address("8.8.4.4"), ip_address("2606:4700::2")})
     for text in ("8.8.4.4", "::ffff:8.8.4.4", "2606:4700::2"):
         with pytest.raises(AddressRefused, match="this machine"):
@@ -101,7 +101,7 @@ def test_the_machines_own_addresses_are_closed_unless_they_are_opened() -> None:
 
 
 def test_a_proxy_does_not_hide_the_target() -> None:
-    """Both are checked: requests that a middleware sends through a proxy are still sent there."""
+    """Checks both the target and the proxy that a middleware sets."""
     request = Request("http://10.0.0.1/x", meta={"proxy": "proxy.example:3128"})
     assert list(_places(request)) == [("10.0.0.1", 80), ("proxy.example", 3128)]
     assert list(_places(Request("https://a.example/"))) == [("a.example", 443)]
@@ -126,7 +126,7 @@ async def test_refusals_are_counted_by_reason() -> None:
 
 @pytest.mark.parametrize("port", [22, 25, 2181, 5432, 6379, 9092, 27017])
 def test_ports_of_other_services_are_refused(port: int) -> None:
-    """Only ports of web servers are open."""
+    """Opens only ports of web servers."""
     with pytest.raises(AddressRefused, match=str(port)):
         Guard().vet([ip_address("8.8.8.8")], port)
 

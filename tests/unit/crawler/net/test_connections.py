@@ -42,7 +42,7 @@ def pool_of(most: int) -> tuple[KeptConnections, Clock]:
 
 
 def test_a_full_pool_closes_what_was_idle_for_longest() -> None:
-    """Whatever the host; the others can still be had."""
+    """Closes the connection that was idle longest, of any host; the others stay usable."""
     pool, clock = pool_of(most=3)
     connections = [Connection() for _ in range(5)]
     for number, connection in enumerate(connections):
@@ -58,7 +58,7 @@ def test_a_full_pool_closes_what_was_idle_for_longest() -> None:
 
 
 def test_nothing_is_left_of_a_host() -> None:
-    """Neither when its connection is used, nor when it has been idle for too long."""
+    """Forgets a host when its connection is used, or was idle for too long."""
     pool, clock = pool_of(most=9)
     for number in range(4):
         pool._putConnection(number, Connection())

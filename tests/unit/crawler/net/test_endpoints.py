@@ -132,6 +132,6 @@ def test_whatever_else_is_left_to_twisted(addresses: Sequence[str], *, tls: bool
 
 
 def test_a_host_that_is_no_name_is_refused_as_ever() -> None:
-    """Not connected to, though a server may know it."""
+    """Refuses an invalid host name, though a server may know it."""
     straight = Attempt(ONE["IPv4"], straight=True, host="no name")
     assert (straight.asked, straight.end) == ([], [ValueError])

@@ -75,7 +75,7 @@ def test_a_cookie_for_a_foreign_domain_is_ignored(
 
 
 def test_an_address_and_a_suffix_own_nothing_above_them() -> None:
-    """And a secure cookie is not taken without encryption."""
+    """Takes no cookie for an address' or suffix' parent, and no secure one without encryption."""
     for host, domain in (("127.0.0.1", "0.0.1"), ("alice.github.io", "github.io")):
         assert after({}, f"http://{host}/", [f"a=b; Domain={domain}".encode()]) == {}
     assert after({}, "http://127.0.0.1/", [b"a=b; Domain=127.0.0.1"]) == {"a": "b"}
@@ -139,5 +139,5 @@ def test_what_clients_give_is_sent_as_it_is() -> None:
 
 @pytest.mark.parametrize("octets", [bytes(range(256)), "\U0010ff80é\U0010ffff".encode() + b"\xf4"])
 def test_octets_come_back_from_their_text(octets: bytes) -> None:
-    """Whatever they are."""
+    """Restores any octets from their text."""
     assert octets_of(text_of(octets)) == octets

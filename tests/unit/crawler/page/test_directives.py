@@ -125,7 +125,7 @@ HEADS: dict[str, tuple[str, list[str]]] = {
 
 @pytest.mark.parametrize(("head", "expected"), HEADS.values(), ids=HEADS)
 def test_a_head_is_read_by_its_elements(head: str, expected: list[str]) -> None:
-    """Not what looks like one; the stricter of two readings counts."""
+    """Reads elements of a head only, not text that looks like one; the stricter reading counts."""
     assert _html(f"<html><head><title>x</title>{head}</head><body>y</body></html>") == expected
 
 

@@ -58,7 +58,7 @@ def test_a_page_names_the_ban_that_is_obeyed(
 def test_a_reservation_is_a_ban(
     rights: dict[str, object] | None, obeyed: list[str], ban: str | None
 ) -> None:
-    """By the rights of the page, not by a directive of that name; directives come first."""
+    """Drops a body by the rights of the page, not by a directive of that name; directives first."""
     assert ban_of(["noindex", "reserved"], obeyed, AT, rights) == ban
 
 

@@ -65,7 +65,7 @@ def test_living_processes_keep_their_slots(tmp_path: Path) -> None:
 
 
 async def test_a_page_is_noted_while_it_runs_and_not_while_it_waits(tmp_path: Path) -> None:
-    """Only what is really on the CPU can be blamed, across every await of a callback."""
+    """Notes only the page on the CPU, across every await of a callback."""
     recorder = FlightRecorder(tmp_path, "link")
     recorder.open("w")
     woken = asyncio.Event()

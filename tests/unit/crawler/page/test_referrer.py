@@ -25,7 +25,7 @@ _URLS = st.sampled_from(
 
 @given(st.sampled_from(sorted(_POLICIES)), _URLS, _URLS)
 def test_each_policy_tells_what_scrapys_own_tells(name: str, page: str, url: str) -> None:
-    """For any two URLs, encrypted or not, of one origin or two."""
+    """Sends the same Referer as Scrapy for any two URLs."""
     theirs = RefererMiddleware(Settings()).policies[name]().referrer(page, url)
     assert _POLICIES[name](page, url) == (theirs or "")
 
@@ -47,7 +47,7 @@ def test_the_last_policy_that_is_known_holds(headers: list[bytes], name: str) ->
 
 
 def test_the_paths_of_a_page_stay_within_its_origin() -> None:
-    """Unless the page itself says otherwise."""
+    """Keeps paths within their origin, unless the page says otherwise."""
     assert usual("http://wiki.intranet/plans?x", "https://b.example/") == "http://wiki.intranet/"
     assert (
         usual("http://wiki.intranet/plans", "http://wiki.intranet/") == "http://wiki.intranet/plans"

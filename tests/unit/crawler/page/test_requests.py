@@ -229,7 +229,7 @@ def test_a_priority_stays_where_the_frontier_can_rank_it(asked: int, kept: int) 
 
 
 def test_the_referrer_policy_of_a_page_goes_with_its_links() -> None:
-    """Only where it differs from what is sent anyway is anything stored."""
+    """Stores the referrer policy of a page only if it changes what is sent."""
     page = page_at()
     children = Children(page)
     children.follow(["http://a.example/x"], answer(page, Referrer_Policy="origin"))

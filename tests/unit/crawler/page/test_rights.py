@@ -97,7 +97,7 @@ MEMBERS = st.lists(
 
 @given(MEMBERS, st.sampled_from([",", ", ", " , "]))
 def test_a_naive_reader_finds_the_same(members: list[tuple[str, str, str]], comma: str) -> None:
-    """In all dictionaries that need no more than splitting."""
+    """Reads all simple dictionaries like a naive reader that only splits."""
     text = comma.join(f"{key}={value}{more}" for key, value, more in members)
     (statement,) = usage("header", text.encode())
     assert dict(statement.uses) == naive(text)
@@ -159,7 +159,7 @@ def test_a_head_reserves_and_names_licenses(head: str, expected: dict[str, Any])
     ],
 )
 def test_what_is_no_statement_says_nothing(markup: str) -> None:
-    """Neither comments nor the body count, nor values that the formats do not have."""
+    """Ignores comments, the body, and values that the formats do not have."""
     assert _rights(markup=markup) is None
     response = Response(URL, body=b"<meta name=tdm-reservation content=1>")
     assert rights_of(response, head_of(response), None, "search") is None
@@ -215,7 +215,7 @@ SAYS: dict[str, tuple[dict[str, str], int | None, set[Purpose]]] = {
 def test_a_page_is_reserved_for_some_purposes(
     uses: dict[str, str], tdm: int | None, purposes: set[Purpose]
 ) -> None:
-    """Only by a statement about that purpose."""
+    """Reserves a page only by statements about the purpose of the crawl."""
     assert {purpose for purpose in Purpose if reserves(purpose, uses, tdm)} == purposes
 
 
@@ -279,7 +279,7 @@ _HOSTILE_TEXT = st.text("trainesch-=,;<>\"'\\:/1 0\xff", max_size=300)
 
 @given(st.lists(st.tuples(_HOSTILE_NAMES, _HOSTILE_TEXT), max_size=20), st.sampled_from(Purpose))
 def test_whatever_is_said_is_bounded(lines: list[tuple[str, str]], purpose: Purpose) -> None:
-    """Only so much as a result can carry."""
+    """Limits statements to the size that a result can carry."""
     headers: dict[str, Any] = {}
     for name, text in lines:
         headers.setdefault(name, []).append(text.encode("latin-1"))
@@ -292,7 +292,7 @@ def test_whatever_is_said_is_bounded(lines: list[tuple[str, str]], purpose: Purp
 
 
 def test_the_known_uses_are_kept_of_many() -> None:
-    """Neither names nor repetitions of a site hide what it refuses."""
+    """Keeps known uses though a site repeats names or adds many: a refusal is never hidden."""
     names = ", ".join(f"a{number}=y" for number in range(40))
     found = _said(headers={"Content-Usage": f"{names}, train-ai=n"}, purpose="train-ai")
     assert found["reserved"]

@@ -82,7 +82,7 @@ def failures_answered() -> float:
 
 
 async def test_a_failure_is_told_to_the_world_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long Kafka is away; then the page ends, once."""
+    """Publishes a failure first, however long Kafka is unavailable; then the page ends once."""
     monkeypatch.setattr("crawling.publish.publisher._FIRST_PAUSE_S", 0.0)
     ending = Ending(away=2)
     await ending.endings.fail(ending.page, "dns")

@@ -48,7 +48,7 @@ def hanging() -> Hanging:
 
 
 async def test_what_does_not_end_is_cancelled_and_its_error_says_so(hanging: Hanging) -> None:
-    """Once its time is over, and not before; its task is not cancelled by that."""
+    """Cancels a page when its time is over, not before; its task is not cancelled."""
     task = await hanging.begin()
     hanging.now = LONGEST_S
     hanging.deadlines.enforce()

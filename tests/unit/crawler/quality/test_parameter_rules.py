@@ -46,7 +46,7 @@ def test_links_lose_dropped_parameters_and_keep_their_spelling(url: str, clean: 
 
 
 def test_a_crawl_decides_before_the_operator_and_keeps_before_it_drops() -> None:
-    """With a star it keeps all that it does not name."""
+    """Prefers the crawl to the operator and `keep` to `drop`; with a star, keeps all others."""
     url = HERE + "?a=1&b=2&ab=3"
     assert _rules(operator="a*").clean(url) == HERE + "?b=2"
     assert _rules("ab", "a* b", operator="ab").clean(url) == HERE + "?ab=3"

@@ -38,12 +38,12 @@ def test_a_watched_page_has_signature_and_canonical(spider: type, maxdepth: int)
 
 @pytest.mark.parametrize("asked", [{"guard": "off"}, {"guard": None}])
 def test_a_page_that_is_not_watched_has_neither(asked: dict[str, Any]) -> None:
-    """Nothing is added to its result."""
+    """Adds nothing to the result of a page that is not watched."""
     assert not {"canonical", "text_signature"} & _result(request=asked).keys()
 
 
 def test_what_does_not_count() -> None:
-    """Not scripts, styles, comments, the order, white space, or numbers of the own address."""
+    """Ignores scripts, styles, comments, order, white space and numbers of the own address."""
     markup = """<body><!-- four --><script>other()</script><p>two <p> one<a href=/9>page
     3</a><i>three</i><title>List</title><!-- <p>five --><style>p { color: blue }</style>"""
     other = _result(markup, "http://a.example/list?page=3")

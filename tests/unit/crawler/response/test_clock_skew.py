@@ -18,7 +18,7 @@ def _response(behind_s: float | None) -> Response:
 
 
 def test_the_skew_is_the_median_of_31_sites() -> None:
-    """Whatever some sites say, or do not say; earlier responses are forgotten."""
+    """Takes the median of 31 sites, whatever some of them send, and forgets earlier responses."""
     skew = ClockSkew(every=2, clock=lambda: NOW)
     CLOCK_SKEW.set(-1)
     told = [7.0] * 16 + [None, -9e8, 3e8] * 8

@@ -65,7 +65,7 @@ XHTML = (
 def test_xhtml_is_a_page_whatever_its_server_calls_it(
     kind: str, body: bytes, expected: type[Response]
 ) -> None:
-    """So its links are followed; other XML has none."""
+    """Follows links of XHTML, whatever type its server names; other XML has no links."""
     headers, url = Headers({"Content-Type": kind}), "http://a.example/"
     found = class_of(headers, url, body)(url, body=body, headers=headers)
     assert type(found) is expected

@@ -52,7 +52,7 @@ def test_the_target_is_fetched_as_it_is_named(location: str | bytes, target: str
     ],
 )
 def test_what_cannot_be_followed_is_the_pages_result(status: int, location: str) -> None:
-    """Nothing is dropped: the response itself is delivered."""
+    """Delivers a redirect that cannot be followed as the page's result."""
     page = page_at(HERE)
     assert redirect_of(page, answer(page, status, Location=location)) is None
 
@@ -125,7 +125,7 @@ def test_the_same_page_is_asked_again_with_the_cookie_it_set() -> None:
     ],
 )
 def test_a_cookie_is_deleted_as_sites_do_it(attributes: str, *, stays: bool) -> None:
-    """By an age or a date that has passed; nonsense deletes nothing, and costs no page."""
+    """Deletes a cookie by a past age or date; nonsense deletes nothing, and fails no page."""
     page = page_at(HERE, cookies={"old": "1"})
     cookies = [f"old=2; {attributes}".encode()]
     found = redirect_of(page, answer(page, 302, Location="/x", Set_Cookie=cookies))
@@ -165,7 +165,7 @@ def refreshing(content: str) -> HtmlResponse:
 
 
 def test_a_page_that_refreshes_to_another_is_a_redirect() -> None:
-    """By GET, and no sooner than Scrapy would take it for one."""
+    """Follows a refresh as a GET redirect, after the delay that Scrapy accepts."""
     page = page_at(HERE, method="POST", body=b"q=1")
     found = redirect_of(page, refreshing("5; url='/next'"), 10)
     assert isinstance(found, Entry)
@@ -194,7 +194,7 @@ def test_a_refresh_is_read_as_browsers_read_it(content: str) -> None:
 
 @pytest.mark.parametrize("charset", ["utf-8", "utf-16"])
 def test_a_refresh_is_found_wherever_it_stands(charset: str) -> None:
-    """Not in comments, scripts and templates, nor where it is for browsers without scripts."""
+    """Finds no refresh in comments, scripts, templates and `noscript`."""
     refresh = '<Meta content="0;url={}" HTTP-EQUIV = Refresh>'
     others = "".join(
         f"{start}{refresh.format('/no')}{end}"

@@ -53,7 +53,7 @@ def response(status: int = 429, **headers: str) -> Response:
 def test_retry_after_is_seconds_or_a_moment(
     headers: dict[str, str], expected: tuple[float, float]
 ) -> None:
-    """Both forms are read, the date by the site's own clock; anything else says nothing."""
+    """Reads seconds and dates, these by the site's own clock; ignores anything else."""
     assert retry_after(response(429, **headers)) == expected
 
 

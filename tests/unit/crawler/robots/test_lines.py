@@ -150,7 +150,7 @@ def test_an_escape_of_a_reserved_character_is_not_that_character(kind: str) -> N
 
 
 def test_signs_of_rules_are_meant_themselves_where_they_are_escaped() -> None:
-    """As RFC 9309 has it: ``%24`` and ``%2A`` in a rule, plain or escaped in a URL."""
+    """Reads ``%24`` and ``%2A`` in a rule as plain signs, as RFC 9309 says."""
     for sign, escaped in (("$", "%24"), ("*", "%2A")):
         text = f"User-agent: *\nDisallow: /q{escaped}x"
         assert not may(text, f"/q{sign}x")

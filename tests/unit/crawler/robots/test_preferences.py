@@ -53,7 +53,7 @@ Content-Usage: / train-ai=y
     ],
 )
 def test_the_longest_path_of_a_group_counts(path: str, agent: str, value: str) -> None:
-    """As for rules, each agent by its own group."""
+    """Applies the longest path of the agent's own group, as for rules."""
     assert said(DRAFT, path, agent) == [("content-usage", value)]
     assert not rules(DRAFT).allow(f"{SITE}/private/x", US)
 
@@ -70,7 +70,7 @@ Disallow: /
 
 
 def test_signals_are_for_the_agents_above_them() -> None:
-    """Or for all, above any group; a word without a meaning is kept."""
+    """Applies signals to the agents above them, or to all above any group; keeps unknown words."""
     first, second = (
         ("content-signal", "search=yes"),
         (
@@ -98,7 +98,7 @@ def test_signals_are_for_the_agents_above_them() -> None:
     ],
 )
 def test_a_license_is_for_everybody(text: str) -> None:
-    """Wherever it stands."""
+    """Applies a license to all agents, wherever it stands."""
     assert said(text) == [("license", "https://l.example/license.xml")]
 
 
@@ -151,13 +151,13 @@ def test_a_usage_ends_the_agents_above_it_and_a_signal_does_not() -> None:
 
 
 def test_a_file_without_preferences_says_nothing() -> None:
-    """Nor does one for others."""
+    """Finds no preferences in a file without them, or with those of other agents only."""
     assert rules("User-agent: *\nDisallow: /x").says_of(SITE, US) is None
     assert rules(DRAFT + "User-agent: oddbot\nDisallow: /x").says_of(SITE, US) is None
 
 
 def test_the_age_of_the_file_is_told() -> None:
-    """In seconds, at the time at which the page is let through."""
+    """Reports the age of the file in seconds, at the time when the page is let through."""
     found = rules_in(b"Content-Signal: ai-train=no", time.monotonic() - 90)
     assert found
     says = found.says_of(SITE, US)
@@ -180,7 +180,7 @@ def naive(paths: list[str], path: str) -> set[int]:
 
 @given(st.lists(_PATHS, max_size=6), st.text("ab/", max_size=10).map("/{}".format))
 def test_a_naive_reader_finds_the_same(paths: list[str], path: str) -> None:
-    """In all files of one group."""
+    """Reads all files of one group like a naive reader."""
     lines = [f"Content-Usage: {each} n{number}=n" for number, each in enumerate(paths)]
     text = "\n".join(["User-agent: *", "Disallow: /x", *lines])
     assert {int(value[1:-2]) for _, value in said(text, path)} == naive(paths, path)

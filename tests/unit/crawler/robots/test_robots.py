@@ -74,7 +74,7 @@ def test_a_rule_is_about_what_is_asked_for(rule: str, path: str) -> None:
 
 @pytest.mark.parametrize("status", [304, 400, 401, 403, 404, 410, 302])
 def test_no_file_means_no_rules(status: int) -> None:
-    """So does a redirect that leads nowhere."""
+    """Allows everything without a file, or if its redirect leads nowhere."""
     note = note_of(answer(status), NOTHING)
     assert (note.word, note.left_s) == (b"open", DAY_S)
     assert allows(note, "/x")
@@ -126,7 +126,7 @@ def test_what_a_middleware_asks_for_instead_is_a_redirect_or_a_later() -> None:
 
 
 def test_a_process_remembers_what_it_can_bear() -> None:
-    """By number and by size; unused files go first, and replaced ones are gone."""
+    """Keeps files within number and size; unused ones leave first, replaced ones at once."""
     known = KnownFiles[RobotsRules]()
     for number in range(MOST_FILES):
         known.put(str(number), None, 60)
@@ -171,7 +171,7 @@ def test_a_file_with_more_rules_than_can_be_borne_forbids_everything(text: bytes
 
 
 def test_as_many_rules_as_the_largest_file_can_hold_for_everybody_are_borne() -> None:
-    """And hundreds of groups, or hundreds of agents that share some rules."""
+    """Reads as many rules as the largest file can hold, and hundreds of groups or agents."""
     everybody = (b"User-agent: *\n" + b"Allow:/\n" * 70_000)[: 500 * 1024]
     groups = b"\n".join(group(1, 30).replace(b"agent: 0", b"agent: %d" % n) for n in range(900))
     for text in (everybody, groups, group(800, 50)):
@@ -181,7 +181,7 @@ def test_as_many_rules_as_the_largest_file_can_hold_for_everybody_are_borne() ->
 
 
 def test_what_a_process_remembers_grows_old() -> None:
-    """With the note that it comes from."""
+    """Forgets a file with the note that it comes from."""
     now = [0.0]
     known = KnownFiles[RobotsRules](lambda: now[0])
     known.put(ORIGIN, rules_in(b"User-agent: *\nDisallow: /"), DAY_S)

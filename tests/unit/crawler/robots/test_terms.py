@@ -56,7 +56,7 @@ RULES = (
     ],
 )
 def test_the_first_rule_that_matches_counts(path: str, value: str, policy: str | None) -> None:
-    """Not the longest one; paths as in robots.txt, policies resolved."""
+    """Applies the first rule that matches, not the longest; resolves policies."""
     policies = [("tdm-policy", policy)] if policy else []
     assert said(tdm(*RULES), path) == [("tdm-reservation", value), *policies]
 
@@ -84,7 +84,7 @@ def test_only_the_numbers_0_and_1_reserve(value: Any) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_says_nothing(text: bytes) -> None:
-    """Nor does one that is too deep, or has too many rules."""
+    """Ignores a file that is unreadable, too deep, or has too many rules."""
     assert tdm_terms(text, ORIGIN) is None
 
 
@@ -143,12 +143,12 @@ AI = {"train-ai": "n", "ai-input": "n", "ai-index": "n"}
     ],
 )
 def test_a_license_prohibits_uses(words: str, answers: dict[str, str]) -> None:
-    """By its own words, of which two stand for several."""
+    """Reads uses that a license prohibits, also by the two words for several uses."""
     assert uses(content("/", prohibits(words))) == answers
 
 
 def test_what_is_prohibited_is_not_permitted() -> None:
-    """Also where a word for several uses permits it."""
+    """Lets a prohibition prevail over a permission by a word for several uses."""
     both = content("/", permits("all") + prohibits("ai-train"))
     assert uses(both) == {"train-ai": "n", **dict.fromkeys(["search", "ai-input", "all"], "y"),
                           "ai-index": "y"}  # fmt: skip
@@ -199,7 +199,7 @@ def test_content_is_about_paths_of_its_own_origin(url: str, *, is_meant: bool) -
 
 
 def test_the_content_with_the_longest_path_counts() -> None:
-    """Even if it says nothing about uses; of equal ones, and of several licenses, all count."""
+    """Applies the content with the longest path, even without uses; equal paths all count."""
     parts = (
         content("/", prohibits("all")),
         content("/open/", ""),

@@ -122,7 +122,7 @@ def test_the_operator_chooses_the_mode_of_crawls_that_do_not() -> None:
 
 
 def test_a_page_is_put_last_once() -> None:
-    """From the nearest band of a domain that may have no more, it comes again and is fetched."""
+    """Fetches a page that comes a second time from the nearest band of a full domain."""
     ends = Ends(LinkDecision(URL, is_last=True))
     guard, page = ends.guard(), _page(priority=-20)
     for _ in range(2):
@@ -131,7 +131,7 @@ def test_a_page_is_put_last_once() -> None:
 
 
 def test_a_page_of_the_last_band_passes() -> None:
-    """Nothing else of its domain waits."""
+    """Lets a page of the last band through, because nothing else of its domain waits."""
     ends = Ends(LinkDecision(URL, is_last=True))
     page = _page(priority=last_of(0))
     ends.guard().screen([page], ends.passed.append)

@@ -40,7 +40,7 @@ def _spent(profile: Profile, **entry: Any) -> bool:
 
 
 def test_a_page_of_a_crawl_that_pays_nothing_is_spent() -> None:
-    """Also of one whose client waits for other pages."""
+    """Spends the grant of an unpaid page, also if the client of its crawl waits for others."""
     assert _spent(Profile(guard="on"))
     assert _spent(Profile(guard="on", answer=ANSWER_PAGE))
 

@@ -113,7 +113,7 @@ def test_google_says_true_or_false(service: Service) -> None:
 def test_azure_lists_the_whole_scale_set(
     service: Service, kind: str, machines: list[str], *, announced: bool
 ) -> None:
-    """Only an event that ends a machine, and this one, is a notice."""
+    """Accepts only an event that ends this machine as a notice."""
     events = {"Events": [{"EventType": kind, "Resources": machines}]}
     service.answers = {
         "GET /metadata/instance/compute/name": (200, "worker_7"),
@@ -175,7 +175,7 @@ def test_a_function_of_ones_own_is_looked_up_by_its_name() -> None:
 
 
 async def test_a_look_that_fails_is_repeated() -> None:
-    """Whatever it raises: a bug in a user's function must not end the watch unnoticed."""
+    """Repeats a failed look, whatever it raises, so that the watch does not end unnoticed."""
     looks = iter([AttributeError("a defect"), ValueError("no answer")])
 
     def look() -> bool:
@@ -197,7 +197,7 @@ async def test_a_look_that_fails_is_repeated() -> None:
     ],
 )
 def test_a_wrong_setting_is_refused(name: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the start, not when the machine is about to end."""
+    """Refuses a wrong setting at the start, not when the machine is about to end."""
     monkeypatch.setenv(name, wrong)
     with pytest.raises(ConfigError, match=name):
         load_settings()

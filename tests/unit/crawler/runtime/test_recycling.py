@@ -40,5 +40,5 @@ def test_workers_that_started_together_end_apart() -> None:
 
 
 def test_the_memory_of_this_process_is_known() -> None:
-    """In bytes."""
+    """Reads the memory of this process in bytes."""
     assert 10_000_000 < resident_bytes() < 10_000_000_000

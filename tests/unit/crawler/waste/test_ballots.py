@@ -56,7 +56,7 @@ def test_votes_of_a_site_are_bounded() -> None:
 def test_sites_that_voted_longest_ago_are_forgotten(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither sites nor votes grow without end."""
+    """Forgets the sites that voted longest ago, so that memory is bounded."""
     monkeypatch.setattr(ballots, limit, 10)
     gone: list[Ballot] = []
     found = Ballots(gone.append)

@@ -44,7 +44,7 @@ def _shares(found: Mapping[str, int]) -> dict[str, float]:
 
 
 def test_links_of_a_page_that_does_not_exist_are_put_last() -> None:
-    """Unless a person allows a family of theirs."""
+    """Puts links of a page that does not exist last, unless one of their families is allowed."""
     url, allowed = f"http://{MAIN}/a/b", {family_hash("/a/*"): PersonWord.ALLOW}
     for verdicts, is_last in (
         (None, True),
@@ -107,7 +107,7 @@ def test_some_links_keep_what_does_not_matter(equal: int, one_of: int) -> None:
 def test_one_link_of_64_of_a_refused_family_is_put_last(
     family: str, rest: str, host: str, reason: str
 ) -> None:
-    """So every verdict is tried again; the others are counted by the kind of their family."""
+    """Puts one refused link of 64 last, and counts the others by the kind of their family."""
     verdicts, found = _verdicts({family: REFUSED}), Counter[str]()
     for n in range(6400):
         decision = _decide(rest.format(n), verdicts, host)
@@ -145,7 +145,7 @@ def test_links_of_a_site_without_verdicts_are_followed() -> None:
 
 
 def test_persons_refuse_all_links_of_a_family_and_allow_searches() -> None:
-    """Nothing that was learned of an allowed family counts."""
+    """Prefers manual verdicts: refuses all links of a family, and allows searches."""
     path, words = family_hash("/c/#"), {family_hash("?q"): "allow", family_hash("/c/#"): "refuse"}
     verdicts = SiteVerdicts(None, {path: REFUSED}, {}, words)
     found = {_decide(f"c/{n}", verdicts).refused for n in range(300)}

@@ -22,7 +22,7 @@ def _links(decision: str) -> float:
 
 
 def test_links_that_were_held_back_are_counted_by_decision() -> None:
-    """Once the page that has them is over."""
+    """Counts held-back links by decision when their page is completed."""
     decisions = ("guard_parameter", "guard_host", "last")
     before = [_links(each) for each in decisions]
     page = page_at()

@@ -218,7 +218,7 @@ def _of_a_proxy(_: httpx2.Request) -> httpx2.Response:
 async def test_a_service_that_is_not_there_is_named(
     rest: Callable[[httpx2.Request], httpx2.Response], expected: str
 ) -> None:
-    """With its address, and the command that starts it; HTML of a proxy is not passed on."""
+    """Names a missing service and the command that starts it; passes on no HTML."""
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(rest), base_url="http://rest.example")
     caller = ToolCaller(V2Client(http=http), Role.OPERATE)
     async with Client(mcp_server(lambda _: caller, may_change=False)) as client:

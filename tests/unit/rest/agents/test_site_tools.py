@@ -96,7 +96,7 @@ async def search(rest: SmallRest, words: str, **more: object) -> Any:
 
 
 async def test_pages_with_all_words_are_found() -> None:
-    """With the text around the first word; over several pages of results, from a cursor on."""
+    """Finds pages with all words, with the text around the first, from a cursor on."""
     long = "x " * 900 + "The GREEN\nlamp" + " y" * 900
     pages = [
         results("a green lamp", "green only", None, cursor="0:3"),
@@ -130,7 +130,7 @@ async def test_a_search_has_a_bound(pages: list[Answer], calls: int, found: int)
 
 
 async def test_a_search_that_finds_no_crawl_is_refused() -> None:
-    """As REST refuses it."""
+    """Refuses a search of an unknown crawl as REST does."""
     rest = SmallRest({"/v2/results": (403, {"message": "Not yours.", "code": "forbidden_appid"})})
     async with rest.client() as client:
         result = await client.call_tool("search_results", {"crawlid": "c", "words": "a"})
@@ -164,7 +164,7 @@ async def test_limits_of_a_site_are_shown() -> None:
 
 
 async def test_a_url_without_a_page_is_explained() -> None:
-    """Where it is in a crawl, its latest failures without their texts, and its limits."""
+    """Shows where a URL is in a crawl, its failures without texts, and the limits of its site."""
     crawl = {"appid": "agents", "crawlid": "c", "spiderid": "link"}
     one = {"crawl": crawl, "run": 1, "state": "running", "where": "seen", "summary": "Seen."}
     failure = {**crawl, "event": "page_failed", "reason": "robots", "attempts": 1, "run": 1}

@@ -48,7 +48,7 @@ def found(*replies: PageReply, key: RecentKey | None = PLAIN, max_age: int = 60)
 
 
 def test_the_latest_page_of_a_url_is_found() -> None:
-    """By any spelling of its URL."""
+    """Finds the latest page of a URL by any spelling."""
     first, second = reply(), reply()
     assert found(first, second) == second.uuid
     assert found(first, key=recent_key("agents", f"{URL}#part", ScrapeKind.PLAIN)) == first.uuid
@@ -104,7 +104,7 @@ def test_a_page_behind_a_redirect_is_found_by_both_urls() -> None:
     ],
 )
 def test_the_kind_of_a_scrape_is_in_its_id(fields: dict[str, Any], kind: ScrapeKind) -> None:
-    """So that other processes know whether its page may answer others."""
+    """Names the kind of a scrape in its id, so that other processes know it."""
     order = ScrapeOrder(url=URL, **fields)
     name = NAMES.new(order.deadline, order.kind)
     assert kind_of(name.id) == order.kind == kind
@@ -127,7 +127,7 @@ def test_the_id_of_a_batch_has_those_of_its_scrapes() -> None:
 
 
 def test_other_ids_are_of_no_batch() -> None:
-    """Nor is one of more scrapes than a batch may have."""
+    """Rejects other ids of batches, also of more scrapes than a batch may have."""
     for text in ("", NAMES.new(60).id, NAMES.batch(60).id(1001), "x" * 60):
         assert not ids_of_batch(text)
 
@@ -157,7 +157,7 @@ def test_what_is_no_batch_is_refused(body: bytes, kind: str, status: int) -> Non
 
 
 def test_a_batch_names_each_scrape_that_is_wrong() -> None:
-    """By its place and field; none of the batch is fed."""
+    """Names each wrong scrape of a batch by place and field, and feeds none."""
     body = b'[{"url": "http://a/"}, {"url": "http://a/", "wait": "1"}, {"formats": []}]'
     with pytest.raises(RequestRefused) as refused:
         read_orders(body, "application/json")

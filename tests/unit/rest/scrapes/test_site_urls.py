@@ -24,7 +24,7 @@ def listed(*urls: str, lastmod: str = "") -> list[tuple[str, str, str]]:
 
 
 def test_urls_of_the_site_are_listed_once() -> None:
-    """With all sources; URLs of other registrable domains are left out."""
+    """Lists URLs of the site once with all sources, and none of other domains."""
     found = SiteUrls(SITE)
     found.add("sitemap", [(f"{SITE}a", "2026-11-22", ""), ("https://example.org/", "", "")])
     found.add("links", [(f"{SITE}a", "", "A"), ("https://www.example.com/b", "", "")])
@@ -35,7 +35,7 @@ def test_urls_of_the_site_are_listed_once() -> None:
 
 
 def test_the_latest_changes_come_first_then_the_shortest_urls() -> None:
-    """So a limit leaves out what is old and deep."""
+    """Lists the latest changes first, then the shortest URLs, so that a limit is useful."""
     found = SiteUrls(SITE)
     found.add("sitemap", listed(f"{SITE}deep/er", f"{SITE}b", f"{SITE}a"))
     found.add("sitemap", listed(f"{SITE}old", lastmod="2025-01-01"))
@@ -77,13 +77,13 @@ def test_an_order_that_nobody_can_execute_is_refused(fields: dict[str, Any], cod
 
 @pytest.mark.parametrize("fields", [{"limit": 50_001}, {"sources": []}, {"wait": 61}, {"a": 1}])
 def test_an_order_has_bounds(fields: dict[str, Any]) -> None:
-    """And no other fields."""
+    """Refuses values beyond the bounds, and other fields."""
     with pytest.raises(ValidationError):
         MapOrder.model_validate({"url": SITE, **fields})
 
 
 async def test_lists_that_are_being_made_are_bounded() -> None:
-    """For each client and in all; those that are made or have failed do not count."""
+    """Limits lists in progress per client and in total; finished ones do not count."""
     maps = SiteMaps()
     made, failed = asyncio.Event(), RequestRefused(409, "No.")
 
@@ -131,7 +131,7 @@ async def test_old_lists_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sitemaps_are_a_format_of_workers() -> None:
-    """So a hostile one costs at most the limits of a worker."""
+    """Reads sitemaps in workers, so that a hostile one costs their limits at most."""
     body = b"<urlset><url><loc>/a</loc><lastmod>2026-11-22</lastmod></url></urlset>"
     request = ExtractRequest(
         body=body, encoding=None, mime="", url=f"{SITE}sitemap.xml", formats=[SITEMAP]
