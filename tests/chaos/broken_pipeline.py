@@ -83,7 +83,7 @@ async def _put_first(self: FilesSink, part: FilePart, why: str, live: Any) -> in
     assert segment is not None
     assert chain is not None
     if part.redo is None:
-        files = {self._named(chain, segment.start, each): each for each in segment.close()}
+        files = {each.name: each for each in segment.close()}
         claim = Claim(start=segment.start, next=segment.next, previous=None, files=sorted(files))
         setattr(segment, "close", lambda: list(files.values()))  # noqa: B010  closed once
         failpoint("before_put")

@@ -67,7 +67,11 @@ class StoreReader:
 
     def _files(self) -> Sequence[str]:
         found = (path for path in self._folder.rglob("*") if path.is_file())
-        names = (path.relative_to(self._folder) for path in found if path.suffix != ".part")
+        names = (
+            path.relative_to(self._folder)
+            for path in found
+            if path.suffix not in (".part", ".cdxj")
+        )
         return sorted(str(n) for n in names if n.parts[0] != _LOG and not n.name.startswith("."))
 
     def _pages(self, file: Path) -> Sequence[tuple[str, bool]]:

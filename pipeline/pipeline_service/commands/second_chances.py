@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import aclosing, closing
 from io import BytesIO
+from pathlib import Path
 
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
@@ -23,6 +24,7 @@ from crawlstream.model.event import Undelivered
 from crawlstream.plugins.sinks import Change, RowsRefused
 from crawlstream.wire import jsontext
 from pipeline_service.commands.printing import print_json, print_line, print_table
+from pipeline_service.formats.cdxj import CdxjIndex
 from pipeline_service.formats.columns import COLUMNS
 from pipeline_service.formats.files import make_writer
 from pipeline_service.memory.page_changes import event_in
@@ -40,7 +42,7 @@ from pipeline_service.sink_factory import (
     place_of,
 )
 from pipeline_service.sinks.files.repeats import short
-from pipeline_service.sinks.files.segments import folder_of, written
+from pipeline_service.sinks.files.segments import folder_of, index_name, written
 from pipeline_service.sinks.lake.opening import replay
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.files_spec import FilesSpec
@@ -200,16 +202,24 @@ def _write(settings: Settings, judged: Wanted, staging: Staging) -> str:
     if not isinstance(pipeline.sink, FilesSpec):
         _write_rows(settings, judged, staging)
         return place_of(pipeline)
-    store, which = open_store(pipeline), pipeline.sink.format
-    folder = folder_of(judged.page, pipeline.sink.partition_by)
+    return _write_file(settings, judged, staging, pipeline.sink)
+
+
+def _write_file(settings: Settings, judged: Wanted, staging: Staging, sink: FilesSpec) -> str:
+    store, which = open_store(staging.pipeline), sink.format
+    folder = folder_of(judged.page, sink.partition_by)
     name = f"{folder}replayed-{short(judged.id).hex()}.{which}"
     columns = COLUMNS if staging.shape is None else staging.shape.columns
-    file = BytesIO()
-    writer = make_writer(which, file, crawl_of(settings), columns)
+    file, lines, index = BytesIO(), BytesIO(), CdxjIndex(Path(name))
+    options = {"index": index, "name": name} if which == "warc.gz" else {}
+    writer = make_writer(which, file, crawl_of(settings), columns, **options)
     for value, row in written(judged, staging.shape, which):
         writer.write(value, row)
     writer.close()
     store.put(name, file.getvalue())
+    if options:
+        index.write(lines)
+        store.put(index_name(name), lines.getvalue())
     return store.url(name)
 
 

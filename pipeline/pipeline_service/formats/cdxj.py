@@ -1,7 +1,8 @@
 """CDXJ: the index of a WARC file, by which players find the records of a URL.
 
 A line has the SURT of a URL, its time in 14 digits, and the place of the record as JSON. Lines are
-sorted, and written in blocks of gzip with an index of the blocks (``cdxj-gzip-1.0``).
+sorted. They are written as text, or in blocks of gzip with an index of the blocks
+(``cdxj-gzip-1.0``).
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import gzip
 import heapq
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ from urllib.parse import quote, unquote_to_bytes, urlsplit  # noqa: TID251  keys
 
 from crawlstream.wire import jsontext
 
-_IN_MEMORY = 16 * 1024 * 1024
+_IN_MEMORY = 2 * 1024 * 1024
 """Bytes of lines that are sorted at a time; a line of a page has some 300."""
 _LINES_OF_A_BLOCK = 300
 _WWW = re.compile(r"\Awww\d*\.")
@@ -31,10 +32,10 @@ _PLAIN = "".join(map(chr, range(0x21, 0x7F))).replace("#", "").replace("%", "")
 
 
 class CdxjIndex:
-    """Lines of one WARC file; most of them are in sorted files of a folder."""
+    """Lines of WARC files; most of them are in sorted files next to a path."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._lines: list[bytes] = []
         self._size = 0
         self._sorted: list[Path] = []
@@ -51,13 +52,16 @@ class CdxjIndex:
         if self._size > _IN_MEMORY:
             self._put_aside()
 
-    def write(self, data: BinaryIO, blocks: BinaryIO, name: str) -> None:
+    def write(self, file: BinaryIO) -> None:
+        """Write all lines as text."""
+        with self._merged() as lines:
+            file.writelines(lines)
+
+    def write_blocks(self, data: BinaryIO, blocks: BinaryIO, name: str) -> None:
         """Write all lines to ``data``, a file of this name, and the index of its blocks."""
         blocks.write(b"!meta 0 %s\n" % _json({"format": "cdxj-gzip-1.0", "filename": name}))
         offset = 0
-        with ExitStack() as files:
-            runs: list[Iterable[bytes]] = [files.enter_context(p.open("rb")) for p in self._sorted]
-            lines = heapq.merge(*runs, sorted(self._lines))
+        with self._merged() as lines:
             while block := list(islice(lines, _LINES_OF_A_BLOCK)):
                 packed = gzip.compress(b"".join(block), mtime=0)
                 place = {"offset": offset, "length": len(packed)}
@@ -65,8 +69,19 @@ class CdxjIndex:
                 data.write(packed)
                 offset += len(packed)
 
+    def drop(self) -> None:
+        """Remove its files."""
+        for path in self._sorted:
+            path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _merged(self) -> Iterator[Iterator[bytes]]:
+        with ExitStack() as files:
+            runs: list[Iterable[bytes]] = [files.enter_context(p.open("rb")) for p in self._sorted]
+            yield heapq.merge(*runs, sorted(self._lines))
+
     def _put_aside(self) -> None:
-        path = self._folder / f"{len(self._sorted)}.cdxj"
+        path = Path(f"{self._path}-{len(self._sorted)}.cdxj")
         with path.open("wb") as file:
             file.writelines(sorted(self._lines))
         self._sorted.append(path)

@@ -53,7 +53,7 @@ class Wacz:
         self._parts = Path(self._folder.name)
         for name in (_WARC, _INDEX, _PAGES):
             (self._parts / name).parent.mkdir()
-        self._index = CdxjIndex(self._parts)
+        self._index = CdxjIndex(self._parts / "lines")
         self._warcs: list[str] = []
         self._begin_warc()
         self._pages = (self._parts / _PAGES).open("wb")
@@ -89,7 +89,7 @@ class Wacz:
                 (self._parts / _INDEX).open("wb") as data,
                 (self._parts / _BLOCKS).open("wb") as blocks,
             ):
-                self._index.write(data, blocks, Path(_INDEX).name)
+                self._index.write_blocks(data, blocks, Path(_INDEX).name)
             names = [*self._warcs, _INDEX, _BLOCKS, _PAGES]
             with zipfile.ZipFile(self._file, "w") as archive:
                 resources = [self._add(archive, name) for name in names]

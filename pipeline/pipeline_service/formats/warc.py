@@ -74,10 +74,15 @@ class Warc:
         _: Sequence[Column],
         *,
         index: CdxjIndex | None = None,
+        name: str = "",
         payloads: KnownPayloads | None = None,
     ) -> None:
-        """``index`` gets a line for each response; without ``payloads`` all are stored."""
+        """``index`` gets a line for each response; without ``payloads`` all are stored.
+
+        ``name``: of the file in its index; empty: that which it has.
+        """
         self._payloads = payloads
+        self._name = name
         self._file = file
         self._index = index
         self._writer: Any = WARCWriter(file, gzip=True, warc_version=_VERSION)
@@ -171,7 +176,7 @@ class Warc:
                 "digest": digest,
                 "length": str(self._file.tell() - begin),
                 "offset": str(begin),
-                "filename": Path(self._file.name).name,
+                "filename": self._name or Path(self._file.name).name,
             }
             self._index.add(place["url"], page.timestamp, place)
 

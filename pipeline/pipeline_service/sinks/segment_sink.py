@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import structlog
@@ -28,6 +29,7 @@ from pipeline_service.metrics import CLAIMS_LOST, SEGMENTS, note_records
 from pipeline_service.records.account import Account, summed
 from pipeline_service.records.judging import Judged
 from pipeline_service.records.rows import Shape
+from pipeline_service.sinks.files.claims import topic_name
 from pipeline_service.sinks.files.repeats import Repeats, short
 from pipeline_service.sinks.files.segments import (
     Segment,
@@ -221,17 +223,18 @@ class SegmentSink(ABC, Generic[P]):
 
     def _opened(self, part: P, start: int | None = None) -> Segment:
         if part.segment is None:
-            settings, first = self._settings, start if part.next is None else part.next
+            settings, first = self._settings, (start if part.next is None else part.next) or 0
             part.segment = Segment(
-                first or 0,
+                first,
+                name=f"{topic_name(part.topic_id)}-{part.number:05}-{first:020}",
                 sink=settings.limits,
                 spool=settings.spool,
                 known=part.known,
                 crawl=settings.crawl,
                 columns=settings.columns,
                 shape=settings.shape,
-                payloads=self._payloads(part),
             )
+            part.segment.payloads = self._payloads(part)
         return part.segment
 
     def _drop(self, part: P) -> None:
@@ -308,15 +311,15 @@ class SegmentSink(ABC, Generic[P]):
         self._drop(part)
 
 
-async def put_files(store: Store, files: Mapping[str, Written], live: Liveness) -> None:
+async def put_files(store: Store, files: Mapping[str, Path], live: Liveness) -> None:
     """Put files into a store, under names; a large one may take its time."""
 
-    async def put(name: str, file: Written) -> None:
+    async def put(name: str, file: Path) -> None:
         live.beat(ahead_s=_PUT_S)
-        await asyncio.to_thread(store.put, name, file.path)
+        await asyncio.to_thread(store.put, name, file)
         live.beat()
 
     for name, file in files.items():
         await live.retry(partial(put, name, file))
         failpoint("after_put")
-        log.debug("put", file=name, rows=file.rows)
+        log.debug("put", file=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawlstream.model.result import digest_of
 from crawlstream.store.store import Store
+from pipeline_service.formats.cdxj import surt
 
 _IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 
@@ -25,6 +27,29 @@ class Archive:
     """How often each payload is stored."""
     revisits: Counter[str] = field(default_factory=Counter)
     """How often each URL is referred to."""
+
+
+def check_indexes(store: Store) -> None:
+    """Fail unless each WARC file has an index next to it, with a sorted line for each response."""
+    for name, content in files_of(store).items():
+        lines = (store.get(f"{name.removesuffix('.warc.gz')}.cdxj") or b"").splitlines()
+        assert lines == sorted(lines)
+        places = set()
+        for line in lines:
+            key, at, told = line.decode().split(" ", 2)
+            place = json.loads(told)
+            begin, length = int(place["offset"]), int(place["length"])
+            (found,) = ArchiveIterator(io.BytesIO(content[begin : begin + length]))
+            head = found.rec_headers
+            assert (place["filename"], key) == (name, surt(place["url"]))
+            assert head.get_header("WARC-Target-URI") == place["url"]
+            assert head.get_header("WARC-Payload-Digest") == place["digest"]
+            assert (place["mime"] == "warc/revisit") == (found.rec_type == "revisit")
+            date = head.get_header("WARC-Date")
+            assert at == "".join(each for each in date[:19] if each.isdigit())
+            places.add(begin)
+        kinds = [each.rec_type for each in ArchiveIterator(io.BytesIO(content))]
+        assert len(places) == kinds.count("response") + kinds.count("revisit")
 
 
 def files_of(store: Store) -> Mapping[str, bytes]:

@@ -20,7 +20,7 @@ from crawlstream.store.store import Store
 from pipeline_service.formats.payloads import KnownPayloads, PayloadRecord
 from pipeline_service.records.judging import Judged, Wanted
 from pipeline_service.sinks.files.claims import Claim, ClaimChain, new_writer
-from pipeline_service.sinks.files.segments import Segment, Written
+from pipeline_service.sinks.files.segments import Segment, Written, index_name
 from pipeline_service.sinks.segment_sink import (
     ClosedSegment,
     SegmentPart,
@@ -120,7 +120,7 @@ class FilesSink(SegmentSink[FilePart]):
         """Claim, put, finish; False if another process has claimed it."""
         chain = part.chain
         assert chain is not None
-        files = {self._named(chain, closed.start, each): each for each in closed.written}
+        files = {each.name: each for each in closed.written}
         claim = part.redo or await self._claim(part, closed, sorted(files), live)
         if claim is None:
             return False
@@ -170,11 +170,10 @@ class FilesSink(SegmentSink[FilePart]):
             if name not in files:
                 # File of a writer that named it differently, before the file of the pipelines was
                 # changed.
-                await live.retry(partial(asyncio.to_thread, self._store.remove, name))
-        await put_files(self._store, files, live)
-
-    def _named(self, chain: ClaimChain, start: int, written: Written) -> str:
-        return f"{written.folder}{chain.name}-{start:020}.{self._settings.limits.format}"
+                for each in (name, index_name(name)):
+                    await live.retry(partial(asyncio.to_thread, self._store.remove, each))
+        for name in sorted(files):
+            await put_files(self._store, files[name].parts, live)
 
 
 def _told(file: Written) -> Mapping[str, object]:

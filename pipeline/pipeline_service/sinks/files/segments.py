@@ -18,6 +18,7 @@ from typing import BinaryIO, Protocol
 from crawlstream.errors import ConfigError, Unavailable
 from crawlstream.keys import encode_id
 from crawlstream.model.delivered import Delivered
+from pipeline_service.formats.cdxj import CdxjIndex
 from pipeline_service.formats.columns import COLUMNS, Column
 from pipeline_service.formats.files import Crawl, PageWriter, make_writer
 from pipeline_service.formats.payloads import KnownPayloads
@@ -107,24 +108,34 @@ class SegmentSpec(Protocol):
 class Written:
     """A file of a closed segment."""
 
-    folder: str
-    """Where it belongs in the store: ``date=2026-11-21/``, or nothing."""
+    name: str
+    """Its name in the store."""
     values: Mapping[str, str]
     """Values that all of its pages have, by the names of `SegmentSpec.partition_by`."""
     path: Path
     rows: int
     size: int
     sha256: str
+    index: Path | None = None
+    """Its CDXJ; None: the format has none."""
+
+    @property
+    def parts(self) -> Mapping[str, Path]:
+        """Return the files to put, by their names in the store, in this order."""
+        index = {} if self.index is None else {index_name(self.name): self.index}
+        return {self.name: self.path, **index}
 
 
 @dataclass(slots=True)
 class _Open:
     """A file that is being written."""
 
+    name: str
     values: Mapping[str, str]
     path: Path
     file: BinaryIO
     writer: PageWriter
+    index: CdxjIndex | None = None
     rows: int = 0
 
 
@@ -141,13 +152,15 @@ class Segment:
         crawl: Crawl,
         columns: Sequence[Column] = COLUMNS,
         shape: Shape | None = None,
-        payloads: KnownPayloads | None = None,
+        name: str = "",
     ) -> None:
-        """``shape`` is of rows that are not the pages themselves.
+        """``name`` is that of its files, without folder and extension.
 
-        ``payloads`` is for files that store no payload twice.
+        ``shape`` is of rows that are not the pages themselves.
         """
-        self.payloads = payloads
+        self.payloads: KnownPayloads | None = None
+        """Payloads that are not stored again; None: all are stored."""
+        self._name = name
         self.start = self.next = start
         self.account = Account()
         self.first_ms = 0
@@ -212,7 +225,7 @@ class Segment:
     def close(self) -> Sequence[Written]:
         """End its files. SpoolUnavailable."""
         try:
-            return [self._close(name, self._files[name]) for name in sorted(self._files)]
+            return [self._close(self._files[folder]) for folder in sorted(self._files)]
         except OSError as error:
             raise SpoolUnavailable(f"the spool: {error.strerror}") from error
 
@@ -222,6 +235,9 @@ class Segment:
             with suppress(OSError):
                 each.file.close()
             each.path.unlink(missing_ok=True)
+            if each.index is not None:
+                each.index.drop()
+                index_path(each.path).unlink(missing_ok=True)
         self._files.clear()
 
     def _add(self, judged: Judged) -> None:
@@ -246,24 +262,50 @@ class Segment:
     def _write(self, judged: Wanted) -> None:
         folder = folder_of(judged.page, self._sink.partition_by)
         if folder not in self._files:
-            path = self._spool.new_file()
-            file = path.open("wb")
-            options = {"payloads": self.payloads} if self.payloads else {}
-            writer = make_writer(self._sink.format, file, self._crawl, self._columns, **options)
             values = values_of(judged.page, self._sink.partition_by)
-            self._files[folder] = _Open(values, path, file, writer)
+            self._files[folder] = self._open(f"{folder}{self._name}.{self._sink.format}", values)
         opened = self._files[folder]
         for value, row in written(judged, self._shape, self._sink.format):
             opened.writer.write(value, row)
             opened.rows += 1
 
-    def _close(self, folder: str, opened: _Open) -> Written:
+    def _open(self, name: str, values: Mapping[str, str]) -> _Open:
+        path, options, index = self._spool.new_file(), {}, None
+        if self._sink.format == "warc.gz":
+            index = CdxjIndex(path)
+            options = {"index": index, "name": name, "payloads": self.payloads}
+        file = path.open("wb")
+        writer = make_writer(self._sink.format, file, self._crawl, self._columns, **options)
+        return _Open(name, values, path, file, writer, index)
+
+    def _close(self, opened: _Open) -> Written:
         opened.writer.close()
         opened.file.close()
+        index = None
+        if opened.index is not None:
+            index = index_path(opened.path)
+            with index.open("wb") as file:
+                opened.index.write(file)
+            opened.index.drop()
         with opened.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = opened.path.stat().st_size
-        return Written(folder, opened.values, opened.path, opened.rows, size, digest)
+        return Written(
+            *(opened.name, opened.values, opened.path, opened.rows),
+            size=size,
+            sha256=digest,
+            index=index,
+        )
+
+
+def index_name(name: str) -> str:
+    """Return the name of the index of a WARC file."""
+    return f"{name.removesuffix('.warc.gz')}.cdxj"
+
+
+def index_path(path: Path) -> Path:
+    """Return where the index of a file of the spool is."""
+    return path.with_suffix(".index")
 
 
 def written(judged: Wanted, shape: Shape | None, which: str) -> Iterator[tuple[bytes, object]]:

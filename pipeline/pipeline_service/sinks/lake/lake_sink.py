@@ -126,7 +126,7 @@ class LakeSink(SegmentSink[LakePart]):
             account=closed.account,
         )
         await live.retry(partial(asyncio.to_thread, notes.put, note, closed.ids))
-        await put_files(self._table.files, files, live)
+        await put_files(self._table.files, {name: each.path for name, each in files.items()}, live)
         commit = LakeCommit(
             name=position_name(self._owner, notes.name),
             expected=part.last,

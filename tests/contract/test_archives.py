@@ -1,4 +1,4 @@
-"""Payloads that archives hold once: revisits refer to records that exist, also after a crash."""
+"""Archives of pipelines: payloads that they hold once, and an index of each file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pipeline_service.sink_factory import open_index, prove
 from pipeline_service.sinks.sql.payload_index import PayloadIndex
 from pipeline_service.spec.files_spec import FilesSpec
 from support.pipelines import writer
-from support.pipelines.archive import files_of, read_archive
+from support.pipelines.archive import check_indexes, files_of, read_archive
 from support.pipelines.objects import register
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import OF_FILES, Target, Writing
@@ -108,6 +108,7 @@ def test_each_payload_is_stored_once(target: Target, tmp_path: Path) -> None:
         assert process.wait() == 0
     files = files_of(store_of(target))
     assert len(files) > 2
+    check_indexes(store_of(target))
     found = read_archive(files)
     assert found.bodies == EXPECTED
     assert set(found.copies.values()) == {1}
@@ -132,6 +133,7 @@ def test_a_killed_writer_loses_no_payload(target: Target) -> None:
             assert process.wait() == (-signal.SIGKILL if at else 0), at
     store = store_of(target)
     assert read_archive(files_of(store)).bodies == EXPECTED
+    check_indexes(store)
     total = target.standing().account.total
     assert (total.delivered, total.repeats, total.is_closed) == (writer.PAGES + 1, 1, True)
     # The process that died before its second claim has left references that no claim names.
@@ -152,6 +154,7 @@ async def test_a_segment_that_is_made_again_has_the_same_bytes(target: Target) -
     assert len(before) == 2
     assert {name: after[name] for name in before} == before
     read_archive(after)
+    check_indexes(store)
     assert not [name for name in store.list("_log") if name.endswith(".refs")]
 
 
