@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Annotated, Any
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -25,6 +26,15 @@ _WAIT_S = 20
 """Seconds of one call to REST."""
 
 
+class UrlSource(StrEnum):
+    """Where URLs are looked for."""
+
+    ROBOTS = "robots"
+    SITEMAPS = "sitemaps"
+    LINKS = "links"
+    FRONTIER = "frontier"
+
+
 def map_site(
     url: Annotated[str, typer.Argument(metavar="URL", help="Page of the site.")],
     *,
@@ -32,6 +42,15 @@ def map_site(
         str, typer.Option("--match", help="Regular expression (RE2) that URLs contain.")
     ] = "",
     limit: Annotated[int, typer.Option(min=1, max=50_000, help="Most URLs.")] = 5000,
+    source: Annotated[
+        list[UrlSource] | None,
+        typer.Option(
+            "--source",
+            help="Where to look: sitemaps that robots.txt names, or else the usual one; links of"
+            " the page; pages that wait in the frontier. Repeatable. [default: all but the"
+            " frontier]",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each URL with its sources, as a line of JSON.")
     ] = False,
@@ -45,8 +64,9 @@ def map_site(
 ) -> None:
     """List the URLs of a site: of its sitemaps, and of the links of a page.
 
-    Its files are fetched by the cluster, within the limits of the site. URLs that have changed last
-    come first. If REST needs a key, set CRAWLSTREAM_API_KEY.
+    Its files are fetched by the cluster, within the limits of the site; `--source frontier` alone
+    fetches nothing. URLs that have changed last come first. If REST needs a key, set
+    CRAWLSTREAM_API_KEY.
 
     Exit code 0: the list is complete; 3: some of it is missing (stderr says what); 5: it was not
     made in time.
@@ -58,7 +78,8 @@ def map_site(
     if rest and not rest.startswith(("http://", "https://")):
         raise ConfigError("--rest: must begin with http:// or https://")
     service = _Rest(rest or f"http://127.0.0.1:{load_settings().rest_port}")
-    order = {"url": url, "match": match, "limit": limit, "wait": min(wait, _WAIT_S)}
+    order: dict[str, object] = {"url": url, "match": match, "limit": limit}
+    order |= {"wait": min(wait, _WAIT_S)} | ({"sources": [*source]} if source else {})
     made = _made(service, order, until=time.monotonic() + wait)
     if made is None:
         stderr_console().print(f"no list within {wait} s", highlight=False)

@@ -20,6 +20,7 @@ from crawlstream_frontier.positions import Positions
 from crawlstream_frontier.queries import FrontierQueries
 from crawlstream_frontier.schedules import Schedules
 from crawlstream_frontier.scrapes.door import Door
+from crawlstream_frontier.scrapes.waiting_urls import WaitingPages
 from crawlstream_frontier.scripts import Scripts
 from crawlstream_frontier.shelves.shelf import Shelf
 from crawlstream_frontier.shelves.stocking import Stocking
@@ -61,6 +62,7 @@ class Frontier:
         self.queries = FrontierQueries(self.scripts)
         self.stocking = Stocking(self.scripts, shelf, shelve_from=limits.shelve_from)
         self.inspector = Inspector(self.scripts, self.stocking)
+        self.waiting = WaitingPages(self.scripts, self.stocking)
         self.schedules = Schedules(self.scripts)
         self.sketches = SketchStore(self.scripts)
         self.person_verdicts = PersonVerdicts(self.scripts)

@@ -79,6 +79,10 @@ class Client:
         """Return whether the client may access an application."""
         return not self.appids or appid in self.appids
 
+    def may_see_all(self, appids: frozenset[str]) -> bool:
+        """Return whether the client may access all of these applications; empty: every one."""
+        return not self.appids or (bool(appids) and appids <= self.appids)
+
     def check(self, *appids: object) -> None:
         """Raise RequestRefused (403) unless the client may access all of these applications."""
         if not all(map(self.may_see, appids)):

@@ -26,7 +26,8 @@ class SiteMap:
 
     id: str
     client: str
-    appid: str
+    appids: frozenset[str]
+    """Applications whose pages it may list; empty: all."""
     making: asyncio.Task[bytes]
     begun: float = field(default_factory=time.monotonic)
 
@@ -61,14 +62,16 @@ class SiteMaps:
                 retry_after_s=5,
             )
 
-    def begin(self, client: str, appid: str, making: Coroutine[Any, Any, bytes]) -> SiteMap:
+    def begin(
+        self, client: str, appids: frozenset[str], making: Coroutine[Any, Any, bytes]
+    ) -> SiteMap:
         """Make a list under a new id."""
         id_ = f"map-{secrets.token_hex(16)}"
         task = asyncio.create_task(making, name=id_)
         # Retrieve the error, or asyncio logs that it was never retrieved.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._drop_old()
-        one = self._maps[id_] = SiteMap(id_, client, appid, task)
+        one = self._maps[id_] = SiteMap(id_, client, appids, task)
         return one
 
     def get(self, id_: str) -> SiteMap | None:

@@ -40,6 +40,7 @@ from crawlstream.wire.stored import decode_entry, encode_entry
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.inspector import Inspector
 from crawlstream_frontier.maintenance import FrontierLimits, MaintenanceResult
+from crawlstream_frontier.scrapes.waiting_urls import WaitingPages
 from crawlstream_frontier.shelves.shelf import Shelf
 from crawlstream_frontier.shelves.stocking import Stocking
 from crawlstream_frontier.streams import Streams
@@ -316,6 +317,7 @@ class Bench:
         stocking = Stocking(self.frontier.scripts, shelf, shelve_from=shelve_from, lost_after_s=0)
         self.frontier.stocking = stocking
         self.frontier.inspector = Inspector(self.frontier.scripts, stocking)
+        self.frontier.waiting = WaitingPages(self.frontier.scripts, stocking)
 
     def another_worker(self, name: str, spiderid: str = "link") -> Worker:
         """A second process."""

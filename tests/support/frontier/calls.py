@@ -136,6 +136,7 @@ async def _ask(redis: Redis) -> None:
     await frontier.queries.next_pages(CRAWL, 5)
     await frontier.inspector.page(CRAWL, "http://a.example/")
     await frontier.inspector.domain("a.example")
+    _ = [found async for found in frontier.waiting.urls([CRAWL], "a.example")]
     await frontier.rules.gates(["=hoster"])
     await _fire(bench)
     await robots.claim("http://a.example", None)

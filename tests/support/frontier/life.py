@@ -15,6 +15,7 @@ from support.frontier.values import Generation
 from support.frontier.witness import Witness
 from support.frontier.world import World
 
+CHECKS_A_LISTING = 20
 ENDINGS = {"crawl_finished", "crawl_stopped", "crawl_expired"}
 
 
@@ -32,10 +33,30 @@ class Life:
         """Returns the chunks of the shelf's own server, by id."""
         self.numbers: dict[Generation, str] = {}
         """The number of each crawl, as the last look has found it."""
+        self._checks = 0
 
     async def check(self) -> None:
         """Nothing is wrong in Redis, and everything is as the model says."""
         self.numbers = compare(await audit(self.redis), self.model, await self.shelf())
+        self._checks += 1
+        if self._checks % CHECKS_A_LISTING == 0:
+            for generation in self.numbers:
+                await self._check_waiting(generation)
+
+    async def _check_waiting(self, generation: Generation) -> None:
+        """The pages that a crawl's queries list are those that wait in the model."""
+        bands = [band for bands in self.model.queues.values() for band in bands.values()]
+        every = [item for band in bands for item in band]
+        every += [item for *_, item in self.model.delayed]
+        own = [item for item in every if item.of is generation and not item.is_over]
+        for domain in {domain for _, domain in self.model.queues}:
+            waiting = {item.url for item in own if item.domain == domain}
+            steps = self.bench.frontier.waiting.urls([generation.crawl], domain)
+            parts = [part async for part in steps]
+            found = {url.removeprefix("http://") for part in parts for url in part.urls}
+            # Chunks on a server of their own, and those of lost pages, are not read here.
+            is_whole = not any(part.unread for part in parts)
+            assert found == waiting if is_whole else found <= waiting, (found, waiting)
 
     async def settle_up(self) -> None:
         """Compare idle runs and the outbox, with its counters, with the model."""

@@ -1,4 +1,4 @@
-"""``/v2/map``: the URLs of a site, by its sitemaps and links."""
+"""``/v2/map``: the URLs of a site, by its sitemaps and links, and by the frontier."""
 
 from __future__ import annotations
 
@@ -37,20 +37,24 @@ async def site_map(
 ) -> Response:
     """Return the URLs of a site, those that have changed last first: of its sitemaps and of a page.
 
-    Its files are scraped, within the limits of the site. 200: ``urls``, ``total``, and whether the
+    Its files are scraped, within the limits of the site; with the source ``frontier``, pages that
+    wait for their request are listed, too. 200: ``urls``, ``total``, and whether the
     list is ``complete``; with ``Accept: application/x-ndjson`` a URL in each line. 202: it is not
     made within ``wait`` seconds; ``Location`` is where it will be, at this process.
     """
     order.check()
     scrape = order.scrape_of(order.url, order.appid)
     plan = ScrapePlan.of(scrape, service.scrape_names.new(scrape.deadline), service, client)
-    await check_workers(service, plan.request)
+    if order.scrapes:
+        await check_workers(service, plan.request)
     service.maps.check_room(client.name)
     with audited(client, "map", appid=plan.appid, url=plan.request.url[:_URL_LOGGED]):
-        if not service.reach.kafka:
+        if order.scrapes and not service.reach.kafka:
             raise KafkaUnavailable
+        lists_waiting = "frontier" in order.sources
+        appids = order.applications(client) if lists_waiting else frozenset({plan.appid})
         making = SiteMapping(order, plan, service, client).run()
-        one = service.maps.begin(client.name, plan.appid, making)
+        one = service.maps.begin(client.name, appids, making)
     return await _answer(one, order.wait, request)
 
 
@@ -65,7 +69,7 @@ async def site_map_of(
 ) -> Response:
     """Return the list as ``POST /v2/map`` does, for an hour; only the process that makes it can."""
     one = service.maps.get(id)
-    if one is None or not client.may_see(one.appid):
+    if one is None or not client.may_see_all(one.appids):
         raise RequestRefused(
             404,
             "No such map found at this process: repeat the call; files that were read in the last"

@@ -24,6 +24,7 @@ from rest_service.v2.scrapes.map_order import MapOrder
 from rest_service.v2.scrapes.page_records import page_in, read_record
 from rest_service.v2.scrapes.recent import recent_reply
 from rest_service.v2.scrapes.site_urls import SiteUrls
+from rest_service.v2.scrapes.waiting_source import waiting_parts
 
 MOST_FILES, MOST_BYTES, MOST_DEPTH = 200, 64 << 20, 3
 """Sitemaps of one list: their number, the bytes of all, and indexes in one another."""
@@ -51,16 +52,17 @@ class SiteMapping:
         self._cut: Counter[str] = Counter()
         self._problems: list[str] = []
         self._refused: RequestRefused | None = None
-        self._is_scraped = False
+        self._is_read = False
         self._adding = asyncio.Lock()
 
     async def run(self) -> bytes:
-        """Return the list as JSON; RequestRefused if none of its files could be scraped."""
+        """Return the list as JSON; raise what has kept all of its sources from being read."""
         wanted = self._order.sources
         work = [self._sitemaps()] if {"robots", "sitemaps"} & {*wanted} else []
         work += [self._links()] if "links" in wanted else []
+        work += [self._waiting()] if "frontier" in wanted else []
         await asyncio.gather(*work)
-        if self._refused and not self._is_scraped:
+        if self._refused and not self._is_read:
             raise self._refused
         return await asyncio.to_thread(self._told)
 
@@ -79,6 +81,22 @@ class SiteMapping:
                 "problems": self._problems,
             }
         )
+
+    async def _waiting(self) -> None:
+        appids = self._order.applications(self._client)
+        try:
+            async with asyncio.timeout(max(0, self._until - time.monotonic())):
+                async for part in waiting_parts(self._service.frontier, self._url, appids):
+                    await self._add("frontier", [(url, "", "") for url in part.urls])
+                    for reason, count in part.cut.items():
+                        self._note(reason, count)
+                self._is_read = True
+        except TimeoutError:
+            self._problem("frontier", "timeout")
+        except Unavailable as error:
+            if not self._order.scrapes:
+                raise
+            self._problem("frontier", str(error))
 
     async def _links(self) -> None:
         links = await self._made(self._url, "links")
@@ -154,7 +172,7 @@ class SiteMapping:
         if reply is None or reply.place is None:
             self._problem(url, reply.reason if reply else "timeout")
             return None
-        self._is_scraped = True
+        self._is_read = True
         if not 200 <= (reply.status_code or 0) < 300:
             if not (is_optional and reply.status_code in {404, 410}):
                 self._problem(url, f"status {reply.status_code}")

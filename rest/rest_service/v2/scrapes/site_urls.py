@@ -9,7 +9,7 @@ from typing import Any
 from crawlstream.model.url import domain_key, host_of
 from crawlstream.model.web.linear import linear_set
 
-SOURCES = ("sitemap", "links")
+SOURCES = ("sitemap", "links", "frontier")
 MOST_URLS = 200_000
 """URLs that are kept while files are read: 40 MB."""
 

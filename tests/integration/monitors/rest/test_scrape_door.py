@@ -130,3 +130,30 @@ async def test_a_key_reads_the_scrapes_of_its_applications(
         assert (found.data["state"], found.data["reason"]) == ("failed", "dns")
         await asyncio.sleep(_LOOKED_S)
         assert not workers(fresh)
+
+
+async def test_waiting_pages_of_a_site_are_listed(rest: RestProcess, wait_until: WaitUntil) -> None:
+    """By their applications: a key lists those of its own, and no list with those of others."""
+    feed = [
+        {"appid": appid, "crawlid": "listed", "url": f"http://www.example.org/{appid}/{name}"}
+        for appid in ("agents", "others")
+        for name in "ab"
+    ]
+    assert (await rest.post("/v2/crawls", feed, **ALL)).status == 202
+    order = {"url": "http://example.org/", "sources": ["frontier"], "wait": 60}
+    mapped = list[Answer]()
+
+    async def all_wait() -> bool:
+        mapped.append(await rest.post("/v2/map", order, **ALL))
+        return bool(mapped[-1].data["total"] == 4)
+
+    assert await wait_until(all_wait), mapped[-1].body
+    (every,) = mapped[-1:]
+    assert (every.data["complete"], every.data["urls"][0]["from"]) == (True, ["frontier"])
+    own = await rest.post("/v2/map", {**order, "match": "/[bo]"}, **ME)
+    assert [one["url"] for one in own.data["urls"]] == ["http://www.example.org/agents/b"]
+    assert (await rest.get(f"/v2/map/{own.data['id']}", **ALL)).data == own.data
+    assert (await rest.get(f"/v2/map/{every.data['id']}", **ME)).error["code"] == "no_such_map"
+    one = await rest.post("/v2/map", {**order, "appid": "others", "limit": 1}, **ALL)
+    assert (one.data["total"], one.data["complete"]) == (2, False)
+    assert (await rest.get(f"/v2/map/{one.data['id']}", **ME)).status == 404

@@ -16,6 +16,7 @@ from rest_service.v2.scrapes.map_order import MapOrder
 from rest_service.v2.scrapes.site_urls import SiteUrls
 
 SITE = "https://docs.example.com/"
+APPS = frozenset({"apps"})
 
 
 def listed(*urls: str, lastmod: str = "") -> list[tuple[str, str, str]]:
@@ -65,7 +66,7 @@ def test_urls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"match": "("}, "invalid"),
         ({"match": "(a{1000}){1000}"}, "invalid"),
         ({"sources": ["memory"]}, "not_available"),
-        ({"sources": ["links", "frontier"]}, "not_available"),
+        ({"sources": ["links", "memory"]}, "not_available"),
     ],
 )
 def test_an_order_that_nobody_can_execute_is_refused(fields: dict[str, Any], code: str) -> None:
@@ -94,18 +95,18 @@ async def test_lists_that_are_being_made_are_bounded() -> None:
     async def fail() -> bytes:
         raise failed
 
-    own = [maps.begin("a", "apps", make()) for _ in range(MOST_MAPS_EACH)]
+    own = [maps.begin("a", APPS, make()) for _ in range(MOST_MAPS_EACH)]
     with pytest.raises(RequestRefused):
         maps.check_room("a")
     maps.check_room("b")
-    others = [maps.begin(f"{n}", "apps", make()) for n in range(MOST_MAPS - MOST_MAPS_EACH)]
+    others = [maps.begin(f"{n}", APPS, make()) for n in range(MOST_MAPS - MOST_MAPS_EACH)]
     with pytest.raises(RequestRefused):
         maps.check_room("b")
     assert await own[0].wait(0) is None
     made.set()
     assert [await one.wait(5) for one in [*own, *others]] == [b"{}"] * MOST_MAPS
     maps.check_room("a")
-    bad = maps.begin("a", "apps", fail())
+    bad = maps.begin("a", APPS, fail())
     with pytest.raises(RequestRefused):
         await bad.wait(5)
     assert maps.get(own[0].id) is own[0]
@@ -120,11 +121,11 @@ async def test_old_lists_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     async def make() -> bytes:
         return b"0123456789"
 
-    first, second, third = [maps.begin("a", "apps", make()) for _ in range(3)]
+    first, second, third = [maps.begin("a", APPS, make()) for _ in range(3)]
     await asyncio.gather(*(one.wait(5) for one in (first, second, third)))
     assert maps.get(first.id) is None
     assert maps.get(second.id) is second
-    endless = maps.begin("a", "apps", asyncio.Event().wait())  # type: ignore[arg-type]
+    endless = maps.begin("a", APPS, asyncio.Event().wait())  # type: ignore[arg-type]
     await maps.close()
     assert endless.making.cancelled()
     assert maps.get(third.id) is third
