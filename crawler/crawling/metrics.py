@@ -150,6 +150,12 @@ SCREENSHOTS = Counter(
     "Number of screenshots that crawls wanted: `taken`, or the `error` in the result.",
     ["outcome"],
 )
+RENDER_ACTIONS = Counter(
+    "crawlstream_render_actions",
+    "Number of actions in rendered pages: `done`, or the `error` in the result, which ends those of"
+    " the page.",
+    ["outcome"],
+)
 RENDER_MEMORY = Gauge(
     "crawlstream_render_memory_bytes", "Memory of the browser with all of its processes."
 )

@@ -370,6 +370,18 @@ FETCH_BUGS = {
         wrong="if False:",
         test="integration/render/test_screenshots.py::with_the_reason and moved",
     ),
+    "a click hits a banner in front of its element": Bug(
+        module="crawling.render.script",
+        right='return each.contains(document.elementFromPoint(x, y)) ? [x, y] : "covered";',
+        wrong="return [x, y];",
+        test="integration/render/test_actions.py::cannot_be_done",
+    ),
+    "actions go on after one that could not be done": Bug(
+        module="crawling.render.actions",
+        right='effect["error"] = error\n                break',
+        wrong='effect["error"] = error',
+        test="integration/render/test_actions.py::cannot_be_done",
+    ),
     "requisites go to other sites beyond their rules": Bug(
         module="crawling.render.judge",
         right="            self.elsewhere[site] += cost\n",

@@ -25,6 +25,7 @@ from crawlstream.model.web.directives import BodyBan
 from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream.model.web.purposes import Purpose
 from crawlstream_cli.common.times import seconds_of
+from crawlstream_cli.crawl.browser_options import Actions, wish_of
 from crawlstream_cli.crawl.budget_texts import bytes_of
 from crawlstream_cli.crawl.option_types import (
     DomainBytes,
@@ -235,6 +236,7 @@ class RequestOptions:
     ] = False
 
     screenshot_of: Screenshot = None
+    actions: Actions = None
     archive: Annotated[
         bool,
         typer.Option(
@@ -265,7 +267,7 @@ class RequestOptions:
             "tls": self.tls,
             "purse": self.purse,
             "max_price": self.max_price,
-            "render": {"screenshot": self.screenshot_of} if self.screenshot_of else self.render,
+            "render": _wish(self),
             "archive": self.archive or self.requisites,
             "requisites": self.requisites,
             "allow_regex": self.allow_regex,
@@ -303,6 +305,11 @@ def for_output(options: RequestOptions, output: Path | None) -> RequestOptions:
     if wanted is None and output.name.lower().endswith(".wacz"):
         wanted = True
     return replace(options, archive=True, requisites=wanted)
+
+
+def _wish(options: RequestOptions) -> Any:
+    part, actions = options.screenshot_of, options.actions
+    return wish_of(render=options.render, screenshot=part, actions=actions)
 
 
 def _check(options: RequestOptions) -> None:

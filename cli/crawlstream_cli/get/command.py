@@ -20,8 +20,10 @@ from crawlstream_cli.common.console import print_line, stderr_console
 from crawlstream_cli.common.option_sets import has_options_of
 from crawlstream_cli.common.times import seconds_of
 from crawlstream_cli.common.words import in_words
+from crawlstream_cli.crawl.browser_options import Actions, wish_of
 from crawlstream_cli.crawl.ending import REMEDIES
 from crawlstream_cli.crawl.interruption import until_signal
+from crawlstream_cli.get.effects import unfinished
 from crawlstream_cli.get.formats import Format, shown
 from crawlstream_cli.get.one_page import GetRefused, GetRequest, NotInTime, record_at, reply_to
 from crawlstream_cli.get.picture import NoScreenshot, check_picture, write_picture
@@ -85,6 +87,7 @@ def get(
             metavar="PART", help="Part in it: viewport (default), full, or element:CSS-SELECTOR."
         ),
     ] = None,
+    actions: Actions = None,
     wait: Annotated[int, typer.Option(min=1, max=3600, help="Seconds to wait for the page.")] = 60,
     max_age: Annotated[
         str | None,
@@ -103,16 +106,19 @@ def get(
     With --screenshot, the page is printed only if a format or --output is given.
 
     Exit code 0: a page with a status of 2xx; 3: with another one, which is printed all the same; 4:
-    there is no page, or no screenshot (stderr says why); 5: it did not come in time.
+    there is no page, or no screenshot (stderr says why); 5: it did not come in time. If an action
+    cannot be done, the page is printed as it is then, and stderr says why.
 
     Example: crawlstream get https://example.com/
     """
     part = check_picture(screenshot, screenshot_of)
-    if part and max_age:
-        raise ConfigError("--screenshot takes a new picture: leave out --max-age")
+    if max_age and (part or actions):
+        option = "--screenshot takes a new picture" if part else "--actions need a new page"
+        raise ConfigError(f"{option}: leave out --max-age")
     is_quiet = part is not None and output is None
     how = FormatOptions(**flags).chosen(usual=None if is_quiet else Format.MARKDOWN)
-    wanted = GetRequest.of(_checked(url), wait, render=render, screenshot=part)
+    wish = wish_of(render=render, screenshot=part, actions=actions)
+    wanted = GetRequest.of(_checked(url), wait, wish)
     age_s = min(seconds_of(max_age), _MOST_AGE_S) if max_age else 0
     to = _Shown(how=how, output=output, picture=screenshot)
     raise typer.Exit(until_signal(_get(load_settings(), wanted, to, max_age_s=age_s)))
@@ -148,6 +154,8 @@ async def _get(settings: Settings, wanted: GetRequest, to: _Shown, *, max_age_s:
 
 async def _shown(settings: Settings, reply: PageReply, record: bytes, to: _Shown) -> int:
     page = decode(record)
+    if sentence := unfinished(page):
+        _say(sentence, 0)
     if to.how is not None:
         _write(await shown(to.how, page, record), to.output)
     if to.picture is not None:

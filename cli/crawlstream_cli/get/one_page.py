@@ -33,21 +33,23 @@ class GetRequest:
     """A page that is requested."""
 
     url: str
-    render: bool
     wait_s: int
     id: str
     """Id of its crawl, and ``uuid`` of the request."""
-    screenshot: str | None = None
-    """Part of the page to take a screenshot of; None: there is none."""
+    wish: Any = False
+    """The ``render`` of the request; False: no browser is needed."""
 
     @classmethod
-    def of(
-        cls, url: str, wait_s: int, *, render: bool, screenshot: str | None = None
-    ) -> GetRequest:
-        """Return a request under a new id."""
-        renders = render or screenshot is not None
-        id_ = f"get-{'r' if renders else ''}{uuid.uuid4().hex[:12]}"
-        return cls(url=url, render=renders, wait_s=wait_s, id=id_, screenshot=screenshot)
+    def of(cls, url: str, wait_s: int, wish: Any = False) -> GetRequest:
+        """Return a request under a new id, which says whether its page may answer others."""
+        kind = "p" if isinstance(wish, dict) else "r" if wish else ""
+        id_ = f"get-{kind}{uuid.uuid4().hex[:12]}"
+        return cls(url=url, wait_s=wait_s, id=id_, wish=wish)
+
+    @property
+    def render(self) -> bool:
+        """Return whether a browser fetches it."""
+        return bool(self.wish)
 
     @property
     def lane(self) -> str:
@@ -66,12 +68,8 @@ class GetRequest:
             "priority": PRIORITY,
             "remember": 0,
             "expires": int(time.time()) + self.wait_s + _KEPT_S,
-            **({"render": self._wish} if self.render else {}),
+            **({"render": self.wish} if self.render else {}),
         }
-
-    @property
-    def _wish(self) -> object:
-        return {"screenshot": self.screenshot} if self.screenshot else True
 
 
 class NotInTime(Exception):

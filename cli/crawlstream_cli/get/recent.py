@@ -18,7 +18,8 @@ from crawlstream_cli.get.one_page import GetRequest, record_at
 from crawlstream_frontier.scrapes.scrape_names import LASTING
 
 _ID = re.compile(r"get-(r?)[0-9a-f]{12}")
-"""Ids of requests of ``get``; those with an ``r`` are rendered."""
+"""Ids of requests of ``get``; those with an ``r`` are rendered, and those with a ``p``, whose pages
+have a screenshot or actions, do not match."""
 
 
 async def recent_record(

@@ -1,4 +1,4 @@
-"""The body of a document: its bytes, or its DOM."""
+"""A document in a browser: its request, and its body as bytes or as its DOM."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError
 
-from crawling.render.cdp import Pipe
+from crawling.render.cdp import Pipe, Told
 from crawling.render.script import DOM, wait_for
-from crawling.render.visit import BrowserVisit, RenderFailed
-from crawlstream.model.egress.render import RenderOptions
+from crawling.render.visit import BrowserVisit, LoadFailed, RenderFailed, RenderOptions
 
 _DOM_S = 5.0
 """Seconds that a script may keep the page busy before it is stopped and the DOM is read."""
@@ -28,6 +27,27 @@ class Document:
         self._session = session
         self._frame = frame
         self._visit = visit
+
+    async def requested(self, head: asyncio.Future[Told], over: asyncio.Future[str]) -> Told:
+        """Request the document; return its head, which ``head`` gets."""
+        visit = self._visit
+        referrer = next((v for n, v in visit.headers.items() if n.lower() == "referer"), "")
+        named = {"referrer": referrer, "referrerPolicy": "unsafeUrl"} if referrer else {}
+        navigated = self._pipe.begin_call("Page.navigate", self._session, url=visit.url, **named)
+        waits = first_of(head, over, navigated)
+        try:
+            async with asyncio.timeout(visit.first_s):
+                await waits
+                if not head.done() and navigated.done() and not over.done():
+                    error = navigated.result().get("errorText")
+                    if error:
+                        raise LoadFailed(error)
+                    await first_of(head, over)
+        except TimeoutError:
+            raise DownloadTimeoutError(f"no response within {visit.first_s:g} s") from None
+        if not head.done():
+            raise RenderFailed(f"a script led to {over.result()}")
+        return head.result()
 
     async def raw(self, request: str) -> bytes:
         """Return the decompressed bytes of a document that the browser does not show as a page."""

@@ -30,7 +30,13 @@ from crawling.lease.expired import GrantExpired
 from crawling.lease.leases import Leases
 from crawling.links.blacklist import Blacklist
 from crawling.links.scope import RedirectRules
-from crawling.metrics import RENDER_REQUESTS, RENDER_SECONDS, RENDERS, SCREENSHOTS
+from crawling.metrics import (
+    RENDER_ACTIONS,
+    RENDER_REQUESTS,
+    RENDER_SECONDS,
+    RENDERS,
+    SCREENSHOTS,
+)
 from crawling.net import trust
 from crawling.page.page import Page, Screenshot
 from crawling.page.scrapy_request import is_at_home
@@ -40,13 +46,18 @@ from crawling.render.cookies import cookies_of
 from crawling.render.judge import Decision, FurtherRequest, Judge, Rests
 from crawling.render.screenshot import TYPES
 from crawling.render.tab import Tab
-from crawling.render.visit import BrowserVisit, LoadFailed, RenderedPage, RenderFailed
+from crawling.render.visit import (
+    BrowserVisit,
+    LoadFailed,
+    RenderedPage,
+    RenderFailed,
+    RenderOptions,
+)
 from crawling.response.redirects import leads_on
 from crawling.response.site_feedback import reported
 from crawling.robots.request import ROBOTS
 from crawlstream.boot.settings import Settings
 from crawlstream.model.credentials import covers
-from crawlstream.model.egress.render import RenderOptions
 from crawlstream.model.statuses import GATEWAY_ERRORS, RETRIED
 from crawlstream.model.throttle_table import Reaction, SiteReaction
 from crawlstream.model.url import origin_of
@@ -152,6 +163,7 @@ class RenderingClient:
                         "bytes": way_out.received,
                         "ms": int((time.monotonic() - began) * 1000),
                         "complete": made.is_complete,
+                        **_acted(made),
                     }
             return _response(request, made)
         except GrantExpired:
@@ -281,6 +293,13 @@ def _outcome_of(made: RenderedPage) -> str:
     if not made.is_rendered:
         return "plain"
     return "rendered" if made.is_complete else "incomplete"
+
+
+def _acted(made: RenderedPage) -> Mapping[str, object]:
+    """Return the effects of actions, as the result has them; nothing where there are none."""
+    for effect in made.actions:
+        RENDER_ACTIONS.labels(effect.get("error", "done")).inc()
+    return {"actions": made.actions} if made.actions else {}
 
 
 def _screenshot_of(page: Page, made: RenderedPage) -> Screenshot | None:

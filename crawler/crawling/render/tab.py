@@ -9,12 +9,11 @@ they start when their requests are held too, and never start if that is impossib
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scrapy.exceptions import DownloadTimeoutError
-
+from crawling.render.actions import Actor, OpenRequests
 from crawling.render.cdp import BrowserGone, CommandFailed, Pipe, Told
 from crawling.render.cookies import SetCookies, cookies_set, set_cookies
 from crawling.render.document import Document, LoadStage, first_of
@@ -23,7 +22,6 @@ from crawling.render.screenshot import WINDOW, Camera
 from crawling.render.stand_ins import STAND_INS
 from crawling.render.visit import (
     BrowserVisit,
-    LoadFailed,
     RenderedPage,
     RenderFailed,
     has_body,
@@ -61,6 +59,7 @@ class Tab:
         """URL that a script leads to, or the error of which the page died."""
         self._cookies = SetCookies()
         self._life = LoadStage()
+        self._requests = OpenRequests()
 
     async def make(self, context: str) -> RenderedPage:
         """Fetch and render; GrantExpired, LoadFailed, RenderFailed, or the error of a download."""
@@ -92,7 +91,7 @@ class Tab:
         say("Inspector.enable", session)
         say("Page.enable", session)
         say("Page.setLifecycleEventsEnabled", session, enabled=True)
-        if self.visit.options.screenshot:
+        if self.visit.options.has_window:
             say("Emulation.setDeviceMetricsOverride", session, **WINDOW)
         say("Network.setBypassServiceWorker", session, bypass=True)
         say("Network.enable", session, maxTotalBufferSize=0, maxResourceBufferSize=0)
@@ -120,10 +119,11 @@ class Tab:
     # The document.
 
     async def _made(self) -> RenderedPage:
-        head = await self._document_head()
+        head = await self._page.requested(self._head, self._over)
         self.visit.on_head()
         headers = await self._cookies.beside_headers(head)
-        self.pipe.send("Network.disable", self._session)
+        if not self.visit.options.actions:
+            self.pipe.send("Network.disable", self._session)
         made = RenderedPage(head["responseStatusCode"], headers)
         named = {name.lower(): value for name, value in headers}
         if not (is_page(made.status, named) and self.visit.is_rendered(made.status, named)):
@@ -132,7 +132,7 @@ class Tab:
             return made
         self.pipe.send("Fetch.continueResponse", self._session, requestId=head["requestId"])
         made.is_rendered = True
-        made.is_complete, moved_to = await self._ready()
+        moved_to = await self._prepared(made)
         if moved_to:
             to = (self.visit.url, moved_to)
             cookies = await cookies_set(self.pipe, self._session, to, self.visit.cookies)
@@ -143,41 +143,34 @@ class Tab:
             made.screenshot = await camera.take(part, self.camera)
         return made
 
-    async def _document_head(self) -> Told:
-        visit = self.visit
-        referrer = next((v for n, v in visit.headers.items() if n.lower() == "referer"), "")
-        named = {"referrer": referrer, "referrerPolicy": "unsafeUrl"} if referrer else {}
-        navigated = self.pipe.begin_call("Page.navigate", self._session, url=visit.url, **named)
-        waits = first_of(self._head, self._over, navigated)
-        try:
-            async with asyncio.timeout(visit.first_s):
-                await waits
-                if not self._head.done() and navigated.done() and not self._over.done():
-                    error = navigated.result().get("errorText")
-                    if error:
-                        raise LoadFailed(error)
-                    await first_of(self._head, self._over)
-        except TimeoutError:
-            raise DownloadTimeoutError(f"no response within {visit.first_s:g} s") from None
-        if not self._head.done():
-            raise RenderFailed(f"a script led to {self._over.result()}")
-        return self._head.result()
-
     # The rendered page.
 
-    async def _ready(self) -> tuple[bool, str]:
-        """Return whether the page became ready, and the URL that a script leads to instead."""
-        waiting = asyncio.ensure_future(self._life.until_ready(self._page, self.visit.options))
+    async def _prepared(self, made: RenderedPage) -> str:
+        """Wait until the page is ready, and act in it; return the URL that it leads to instead."""
+        options, pipe, page = self.visit.options, self.pipe, self._page
+        ready, moved_to = await self._here(
+            self._life.until_ready(page, options), self.visit.ready_s
+        )
+        made.is_complete = bool(ready)
+        if options.actions and not moved_to:
+            actor = Actor(pipe, self._session, page, self._requests)
+            made.actions, moved_to = await self._here(actor.perform(options.actions))
+            made.is_complete &= not any("error" in each for each in made.actions or ())
+        return moved_to
+
+    async def _here(self, work: Awaitable[Any], within_s: float | None = None) -> tuple[Any, str]:
+        """Return the result of work, None if it is late, and the URL that the page leads to."""
+        working = asyncio.ensure_future(work)
         try:
-            ends = (waiting, self._over, self.pipe.gone)
-            done = await first_of(*ends, timeout=self.visit.ready_s)
+            ends = (working, self._over, self.pipe.gone)
+            done = await first_of(*ends, timeout=within_s)
             if self._over in done:
-                return False, self._over.result()
+                return None, self._over.result()
             if self.pipe.is_gone:
                 raise BrowserGone("the browser has ended")
-            return waiting in done and waiting.result(), ""
+            return working.result() if working in done else None, ""
         finally:
-            waiting.cancel()
+            working.cancel()
 
     # Events of the browser.
 
@@ -193,8 +186,13 @@ class Tab:
         if session == self._session and told["frameId"] == self._frame and not self._is_asked:
             self._loader = told["loaderId"]
 
-    def _dialog(self, session: str, _told: Told) -> None:
-        self.pipe.send("Page.handleJavaScriptDialog", session, accept=False)
+    def _dialog(self, session: str, told: Told) -> None:
+        # A page that asks whether to leave it is left, to a request that is judged.
+        leaves = told["type"] == "beforeunload"
+        self.pipe.send("Page.handleJavaScriptDialog", session, accept=leaves)
+
+    def _ended(self, _session: str, told: Told) -> None:
+        self._requests.end(told["requestId"])
 
     def _detached(self, _session: str, told: Told) -> None:
         self.pipe.leave(told["sessionId"])
@@ -258,9 +256,10 @@ class Tab:
         request, visit = told["request"], self.visit
         if self._is_asked:
             _refuse(self.pipe, self._session, told, "Aborted")
-            is_get = request["method"] == "GET"
-            if is_get and not self._over.done() and visit.may_move(request["url"]):
+            may_move = request["method"] == "GET" and visit.may_move(request["url"])
+            if may_move and not self._over.done():
                 self._over.set_result(request["url"])
+            self._requests.led_away |= not may_move and request["url"] != visit.url
             return
         self._is_asked = True
         headers = with_headers(request["headers"], {**visit.headers, **visit.signed(visit.url)})
@@ -280,6 +279,8 @@ class Tab:
     async def _further(self, session: str, told: Told) -> None:
         """Judge a further request of the page, then continue or refuse it."""
         asked = FurtherRequest.of(told)
+        if session == self._session:
+            self._requests.begin(told.get("networkId", ""))
         verdict = await self.visit.judge(asked)
         if not verdict.may_leave:
             _refuse(self.pipe, session, told)
@@ -298,6 +299,8 @@ _HEARD: Mapping[str, Callable[[Tab, str, Told], None]] = {
     "Fetch.authRequired": Tab._challenged,  # noqa: SLF001  its own
     "Fetch.requestPaused": Tab._paused,  # noqa: SLF001
     "Inspector.targetCrashed": Tab._died,  # noqa: SLF001
+    "Network.loadingFailed": Tab._ended,  # noqa: SLF001
+    "Network.loadingFinished": Tab._ended,  # noqa: SLF001
     "Network.responseReceivedExtraInfo": Tab._unveiled,  # noqa: SLF001
     "Page.frameStartedNavigating": Tab._navigates,  # noqa: SLF001
     "Page.javascriptDialogOpening": Tab._dialog,  # noqa: SLF001

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from crawling.failures import TransferFailed
 from crawling.page.page import Screenshot
 from crawling.render.judge import Decision, FurtherRequest
-from crawlstream.model.egress.render import RenderOptions
 
 _NO_BODY = frozenset({204, 205})
 _RENDERED = frozenset({"text/html", "application/xhtml+xml"})
@@ -29,6 +29,36 @@ class LoadFailed(Exception):
     def __init__(self, code: str) -> None:
         super().__init__(code)
         self.code = code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderOptions:
+    """Options that define when a page is ready, what it may request, and what is done in it."""
+
+    wait_for: str | None = None
+    """CSS selector of an element; None: the page is ready when it is quiet."""
+    wait_ms: int = 0
+    """Milliseconds to wait after that."""
+    types: tuple[str, ...] | None = None
+    """Allowed types, from ``TYPES``; None: those that the operator allows."""
+    screenshot: str | None = None
+    """Part of the page: ``viewport``, ``full``, or ``element:`` and a CSS selector."""
+    actions: tuple[Mapping[str, Any], ...] = ()
+    """Actions in the page when it is ready, each with one of ``VERBS``."""
+
+    @classmethod
+    def of(cls, wish: Mapping[str, Any] | None) -> RenderOptions:
+        """Return the options for the ``render`` of a profile."""
+        values = dict(wish or {})
+        for name in ("types", "actions"):
+            if values.get(name) is not None:
+                values[name] = tuple(values[name])
+        return cls(**values)
+
+    @property
+    def has_window(self) -> bool:
+        """Return whether the size of the window matters: it is seen, or acted in."""
+        return bool(self.screenshot or self.actions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +112,9 @@ class RenderedPage:
     body: bytes = b""
     is_rendered: bool = False
     is_complete: bool = True
-    """True if the page was ready in time."""
+    """True if the page was ready in time, and all its actions were done."""
+    actions: Sequence[Mapping[str, object]] = ()
+    """Effects of its actions, as its result has them."""
     screenshot: Screenshot | None = None
     """None: none was taken."""
 

@@ -261,7 +261,7 @@ async def test_what_is_wrong_with_a_scrape_is_said(rest: RestProcess) -> None:
         ({"url": url, "formats": ["json"]}, 422, "format_not_available"),
         ({"url": url, "formats": ["screenshot"]}, 409, "no_renderer"),
         ({"url": url, "render": {"screenshot": "all"}}, 422, "bad_request"),
-        ({"url": url, "actions": [1]}, 422, "not_available"),
+        ({"url": url, "render": {"actions": [{"click": 1}]}}, 422, "bad_request"),
         ({"url": url, "max_age": -1}, 422, "invalid"),
         ({"url": url, "depth": 5}, 422, "invalid"),
         ({}, 422, "invalid"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -176,3 +177,34 @@ def test_a_signal_that_arrives_twice_at_once_is_one(
     with pytest.raises(typer.Exit) as ended:
         until_signal(work())
     assert (ended.value.exit_code, told) == (128 + signal.SIGTERM, done)
+
+
+def test_actions_are_a_list_or_the_file_with_it(typed: Any, tmp_path: Path) -> None:
+    """Renders the pages, with a screenshot or without."""
+    file = tmp_path / "actions.json"
+    file.write_text(' [{"scroll": 3}]\n')
+    for written in (str(file), ' [{"scroll": 3}]'):
+        (request,) = typed(SEED, "--actions", written)
+        assert request["render"] == {"actions": [{"scroll": 3}]}
+        decode(orjson.dumps(request))
+    (request,) = typed(SEED, "--actions", str(file), "--screenshot-of", "full")
+    assert request["render"] == {"screenshot": "full", "actions": [{"scroll": 3}]}
+    assert typed(SEED, "--screenshot-of", "full")[0]["render"] == {"screenshot": "full"}
+    assert typed(SEED, "--render")[0]["render"] is True
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("none.json", "'none.json': No such file or directory: expected a JSON list of actions"),
+        ("[{]", "the list of actions: not JSON"),
+        ('{"click": "a"}', "the list of actions: expected a list of actions, such as"),
+        ('["click"]', "the list of actions: expected a list of actions, such as"),
+    ],
+)
+def test_actions_that_are_not_a_list_are_refused(
+    typed: Any, capsys: pytest.CaptureFixture[str], written: str, problem: str
+) -> None:
+    """Says what was expected, and feeds nothing."""
+    assert typed(SEED, "--actions", written) == []
+    assert problem in " ".join(capsys.readouterr().err.replace("│", " ").split())

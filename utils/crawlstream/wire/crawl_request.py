@@ -10,7 +10,7 @@ from typing import Any
 
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.crawl import ANSWER_ACCEPTED, ANSWER_PAGE
-from crawlstream.model.egress.render import is_lane, render_wish
+from crawlstream.model.egress.render import VERBS, is_lane, render_wish
 from crawlstream.model.egress.tls import refusal
 from crawlstream.model.expressions import MOST, characters
 from crawlstream.model.recurring.schedule import Occasion
@@ -139,9 +139,23 @@ def _check_render(values: Mapping[str, Any]) -> None:
     if is_lane(values.get("spiderid", "")):
         problem = "$.spiderid: crawlers with a browser are not named: send `render`: true"
         raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
-    method = values.get("method", "GET")
-    if method != "GET" and render_wish(values.get("render")) is not None:
+    wish = render_wish(values.get("render"))
+    if wish is not None and values.get("method", "GET") != "GET":
         raise InvalidRequest(Refusal.BAD_REQUEST, ["$.render: needs the method GET"])
+    _refuse_if(Refusal.BAD_REQUEST, _bad_actions((wish or {}).get("actions", ())))
+
+
+def _bad_actions(actions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield why actions in a page are not what a browser can do."""
+    for number, action in enumerate(actions):
+        path, verbs = f"$.render.actions[{number}]", [verb for verb in VERBS if verb in action]
+        if len(verbs) != 1:
+            yield f"{path}: needs exactly one of {', '.join(VERBS)}"
+            continue
+        (verb,), needed = verbs, VERBS[verbs[0]]
+        known = {verb, *needed, *(("times",) if verb == "click" else ())}
+        yield from (f"{path}: `{verb}` needs `{each}`" for each in needed if each not in action)
+        yield from (f"{path}: `{verb}` has no `{each}`" for each in action if each not in known)
 
 
 def _check_tls(values: Mapping[str, Any], limits: RequestLimits) -> None:

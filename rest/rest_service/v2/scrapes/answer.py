@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -95,10 +95,11 @@ def _with_page(
             "offset": place[1],
             "body_size": page.body_size,
             "body_ref": page.body_ref,
+            **({"render": rendered} if (rendered := page.extra.get("render")) else {}),
         },
         **formats,
         "truncated": made.truncated or page.body_truncated,
-        "problems": _problems(made, shape),
+        "problems": [*_problems(made, shape), *_undone(page)],
         "untrusted": True,
     }
 
@@ -107,6 +108,14 @@ def _problems(made: Extracted, shape: PageShape) -> list[str]:
     """Return the problems of the formats that the client wants."""
     is_wanted = "metadata" in shape.formats
     return [one for one in made.problems if is_wanted or not one.startswith("metadata:")]
+
+
+def _undone(page: Delivered) -> Iterator[str]:
+    """Yield why an action in the page could not be done."""
+    rendered = page.extra.get("render")
+    for effect in rendered.get("actions", ()) if isinstance(rendered, dict) else ():
+        if "error" in effect:
+            yield f"actions: {effect['error']}"
 
 
 def _raw(page: Delivered) -> Mapping[str, str]:

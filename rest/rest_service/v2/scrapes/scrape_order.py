@@ -79,11 +79,9 @@ class ScrapeOrder(BaseModel):
     deadline: Annotated[int, Field(ge=30, le=3600)] = 120
     """Seconds after which the page is not fetched any more, rounded up to 2, 15 or 60 minutes."""
     render: bool | dict[str, Any] = False
-    """True, or options: in a browser, as for a crawl."""
+    """True, or options: in a browser, as for a crawl; ``actions`` are done in the page."""
     max_age: Annotated[int, Field(ge=0, le=2_592_000)] = 0
     """Seconds: a page of the last hour that is at most so old is returned instead of a new one."""
-    actions: Any = None
-    """Not available yet."""
     headers: Any = None
     """This field and the next ones: as for a crawl."""
     cookie: Any = None
@@ -100,10 +98,6 @@ class ScrapeOrder(BaseModel):
 
     def check(self) -> None:
         """Raise RequestRefused (422) for what no process can do yet."""
-        if self.actions:
-            raise RequestRefused(
-                422, "`actions` is not available yet: leave it out.", code="not_available"
-            )
         PageShape.of(self.formats, main=self.main, max_chars=self.max_chars)
 
     @property

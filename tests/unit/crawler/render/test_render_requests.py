@@ -8,9 +8,10 @@ import pytest
 
 from crawling.page.page import Page
 from crawling.render.cookies import cookies_of
+from crawling.render.visit import RenderOptions
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.crawl import Entry, Profile
-from crawlstream.model.egress.render import RenderOptions, lane_of, render_wish, spider_of
+from crawlstream.model.egress.render import lane_of, render_wish, spider_of
 from crawlstream.model.request import CrawlRequest, RequestLimits
 from crawlstream.wire import jsontext, requests
 from crawlstream.wire.crawl_request import crawl_request
@@ -28,6 +29,7 @@ FIELDS = {"appid": "app", "crawlid": "c", "url": "http://a.example/"}
         ({}, {}),
         ({"wait_ms": 0, "wait_for": None}, {}),
         ({"wait_for": "a", "types": []}, {"wait_for": "a", "types": []}),
+        ({"actions": []}, {}),
     ],
 )
 def test_a_wish_has_one_spelling(said: Any, meant: Any) -> None:
@@ -77,6 +79,42 @@ def test_a_part_of_a_page_is_named_as_documented(part: Any, problem: str | None)
         requests.decode(value)
     assert refused.value.problems[0].startswith("$.render.screenshot: ")
     assert problem in str(refused.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("actions", "problem"),
+    [
+        ([{"scroll": 100}, {"click": "a", "times": 3}, {"wait": 10_000}, {"wait": "#a"}], None),
+        ([{"fill": "#q", "text": ""}, {"press": "Enter"}, {"press": "é"}, {"press": " "}], None),
+        ([{"select": "#s", "value": "é"}, {"hover": "nav > a"}] * 10, None),
+        ([{"hover": "a"}] * 21, "actions: must have at most 20 entries (got 21)"),
+        ([{}], "actions[0]: needs exactly one of scroll, click, wait"),
+        ([{"wait": 1}, {"click": "a", "wait": 5}], "actions[1]: needs exactly one of scroll"),
+        ([{"tap": "a"}], "actions[0]: unknown field 'tap'"),
+        ([{"fill": "#a"}], "actions[0]: `fill` needs `text`"),
+        ([{"select": "#a"}], "actions[0]: `select` needs `value`"),
+        ([{"hover": "a", "times": 2}], "actions[0]: `hover` has no `times`"),
+        ([{"click": "a", "times": 0}], "actions[0].times: must be from 1 to 100 (got 0)"),
+        ([{"scroll": 101}], "actions[0].scroll: must be from 1 to 100 (got 101)"),
+        ([{"wait": 10_001}], "actions[0].wait: must be from 0 to 10000 (got 10001)"),
+        ([{"wait": True}], "actions[0].wait: must be string, integer, not a boolean"),
+        ([{"press": "Return"}], "actions[0].press: must match ^(.|Enter|"),
+        ([{"click": ""}], "actions[0].click: must have 1-200 characters (got 0)"),
+        (["click"], "actions[0]: must be object, not a string"),
+        ({"click": "a"}, "actions: must be array, null, not an object"),
+    ],
+)
+def test_actions_are_written_as_documented(actions: Any, problem: str | None) -> None:
+    """Accepts each verb with its fields, and says of any other action what is wrong with it."""
+    value = jsontext.dumps({**FIELDS, "render": {"actions": actions}})
+    if problem is None:
+        request = requests.decode(value)
+        assert isinstance(request, CrawlRequest)
+        assert RenderOptions.of(request.render).actions == tuple(actions)
+        return
+    with pytest.raises(InvalidRequest) as refused:
+        requests.decode(value)
+    assert refused.value.problems[0].startswith(f"$.render.{problem}")
 
 
 def test_a_lane_is_told_from_its_spider() -> None:

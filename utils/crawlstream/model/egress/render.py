@@ -8,7 +8,6 @@ filter and ledger.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 _ENDING: Final = "+render"
@@ -18,6 +17,12 @@ TYPES: Final = ("document", "script", "stylesheet", "fetch", "image", "media", "
 XMLHttpRequest."""
 USUAL_TYPES: Final = ("document", "script", "stylesheet", "fetch")
 """Types that are needed to see the text of a page."""
+VERBS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("scroll", "click", "wait", "press", "hover"), ()),
+    "fill": ("text",),
+    "select": ("value",),
+}
+"""Actions in a page, each with the fields that it needs; ``click`` may have ``times``."""
 
 
 def lane_of(spider: str, *, renders: bool) -> str:
@@ -35,31 +40,11 @@ def spider_of(lane: str) -> str:
     return lane.removesuffix(_ENDING)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RenderOptions:
-    """Options that define when a page is ready, what it may request, and what is taken of it."""
-
-    wait_for: str | None = None
-    """CSS selector of an element; None: the page is ready when it is quiet."""
-    wait_ms: int = 0
-    """Milliseconds to wait after that."""
-    types: tuple[str, ...] | None = None
-    """Allowed types, from :data:`TYPES`; None: those that the operator allows."""
-    screenshot: str | None = None
-    """Part of the page: ``viewport``, ``full``, or ``element:`` and a CSS selector."""
-
-    @classmethod
-    def of(cls, wish: Mapping[str, Any] | None) -> RenderOptions:
-        """Return the options for the ``render`` of a profile."""
-        values = dict(wish or {})
-        if values.get("types") is not None:
-            values["types"] = tuple(values["types"])
-        return cls(**values)
-
-
 def render_wish(value: bool | Mapping[str, Any] | None) -> Mapping[str, Any] | None:  # noqa: FBT001  as it stands in JSON
     """Return the ``render`` of a crawl request in normal form; None: no browser is needed."""
     if value is None or value is False:
         return None
     given = {} if value is True else value
-    return {name: each for name, each in sorted(given.items()) if each not in (None, 0)}
+    # No types are none; no actions are as if there were no list.
+    kept = (each for each in sorted(given.items()) if each != ("actions", []))
+    return {name: each for name, each in kept if each not in (None, 0)}
