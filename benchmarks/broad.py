@@ -49,7 +49,7 @@ RULE = ThrottleRule(hits=1_000_000, window_s=1, moderated=False, concurrency=DEF
 
 @lru_cache(web.HOSTS)
 def latency_s(address: str) -> float:
-    """How long a host takes: as many between 50 and 100 ms as between 2.5 and 5 s."""
+    """Return how long a host takes: as many between 50 and 100 ms as between 2.5 and 5 s."""
     chance = random.Random(address)
     return float(FASTEST_S * (SLOWEST_S / FASTEST_S) ** chance.random())
 

@@ -16,7 +16,7 @@ MEASURED_S = 15
 
 
 async def pages_done(frontier: Frontier) -> int:
-    """How many pages the crawl has brought; one call to Redis."""
+    """Return how many pages the crawl has brought; one call to Redis."""
     state = await frontier.queries.crawl_state(CRAWL, with_domains=False)
     return state.done if state else 0
 

@@ -106,7 +106,7 @@ async def measure(redis: Redis) -> Figures:
 
 
 def drop(small: list[Cost], large: list[Cost]) -> float:
-    """Which part of its speed the frontier loses by being large."""
+    """Return which part of its speed the frontier loses by being large."""
     return 1 - median(s.cpu_us / m.cpu_us for s, m in zip(small, large, strict=True))
 
 

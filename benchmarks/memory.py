@@ -11,7 +11,7 @@ EACH = (5, 50, 500)
 
 
 async def bytes_per_url(redis: Redis, each: int) -> float:
-    """How much Redis grows by a URL, with ``each`` of them in a domain."""
+    """Return how much Redis grows by a URL, with ``each`` of them in a domain."""
     filler, lease = await open_frontier(redis)
     before = int((await redis.info("memory"))["used_memory"])
     await fill(filler, lease, QUEUED // each, each)

@@ -159,7 +159,7 @@ async def own_redis() -> AsyncIterator[Redis]:
 
 
 async def yardstick(redis: Redis) -> Figures:
-    """How fast this Redis is right now at plain SET and LPUSH, 32 of them in a pipeline."""
+    """Return how fast this Redis is right now at plain SET and LPUSH, 32 of them in a pipeline."""
     port = redis.connection_pool.connection_kwargs["port"]
     argv = ["redis-benchmark", "-p", str(port), "-P", "32", "-n", "200000", "-t", "set,lpush"]
     process = await asyncio.create_subprocess_exec(*argv, "--csv", stdout=subprocess.PIPE)

@@ -24,7 +24,7 @@ LARGEST = 16 << 20
 
 
 def url(port: int, host: int, page: int, hostile_in_ten: int) -> str:
-    """Where a page is."""
+    """Return where a page is."""
     turn, place = divmod(host, 10)
     if place >= hostile_in_ten:
         return web.url(port, host, page)

@@ -26,12 +26,12 @@ _WORDS = _TEXT.split()
 
 
 def url(port: int, host: int, page: int) -> str:
-    """Where a page is."""
+    """Return where a page is."""
     return f"http://{address(host)}:{port}{path(page)}"
 
 
 def path(page: int) -> str:
-    """Where a page is on its host."""
+    """Return where a page is on its host."""
     return f"/part-{page // PAGES_A_FOLDER}/page-{page}.html"
 
 

@@ -25,7 +25,7 @@ KEPT_HOSTS, CLOSED_HOSTS = 4, 600
 
 
 def url(port: int, host: int, page: int) -> str:
-    """Where a page is."""
+    """Return where a page is."""
     return f"https://{address(host)}:{port}/p/{page}.html"
 
 

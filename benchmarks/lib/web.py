@@ -22,7 +22,7 @@ _OWN_BELOW = int(OWN_SHARE * 0x10000)
 
 
 def url(port: int, host: int, page: int) -> str:
-    """Where a page is."""
+    """Return where a page is."""
     return f"http://{address(host)}:{port}/p/{page}.html"
 
 
@@ -32,7 +32,7 @@ def address(host: int) -> str:
 
 
 def beginning(front_page: str) -> bytes:
-    """How a link to a host begins, by the URL of its first page."""
+    """Return how a link to a host begins, by the URL of its first page."""
     return f'<a href="{front_page}'.removesuffix("0.html").encode()
 
 

@@ -59,7 +59,7 @@ class Changing:
     moments: Sequence[float]
 
     def version(self, at: float) -> int:
-        """How often it has changed by then."""
+        """Return how often it has changed by then."""
         return bisect_right(self.moments, at)
 
     def answer(self, visit: SeenRequest) -> Answer:

@@ -46,7 +46,7 @@ def _request(number: int, cron: str) -> Out:
 
 
 async def _seed_times_ms(kafka: Kafka) -> list[int]:
-    """When Kafka had each seed, first feeds only."""
+    """Return when Kafka had each seed, first feeds only."""
     ends = await end_offsets(kafka, TOPICS.incoming)
     times: dict[str, int] = {}
     async for record in read_topic(

@@ -114,7 +114,7 @@ async def add_partitions(context: FaultContext) -> FaultEffect:
 
 
 def _add_a_partition(cluster: ChaosCluster) -> int:
-    """How many there are then, or would be one too many."""
+    """Return how many there are then, or would be one too many."""
     topic = cluster.settings.topics.incoming
     admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{cluster.servers['kafka'].port}")
     try:

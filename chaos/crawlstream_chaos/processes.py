@@ -21,7 +21,7 @@ from crawlstream_cli.local.servers import LocalServer
 from crawlstream_extract.workers.tether import die_with_parent
 
 _START_TIMEOUT_S = 240
-"""However busy the machine is; one that has ended is not waited for."""
+"""Seconds to wait for the start, also on a busy machine; not for a process that has ended."""
 _FREEZE_S = 30
 _LOOK_S = 0.002
 _FROZEN = {"T", "t", "X", "Z"}

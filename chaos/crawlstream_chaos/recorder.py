@@ -107,7 +107,7 @@ class RecordingWitness(Witness):
         return sorted(self._producer.partitions_for(f"{self._prefix}.incoming"))
 
     def partition_of(self, crawlid: str, partitions: Sequence[int]) -> int:
-        """Where requests of a crawl go."""
+        """Return where requests of a crawl go."""
         number: int = murmur2(_key_of({"crawlid": crawlid})) & 0x7FFFFFFF
         return partitions[number % len(partitions)]
 

@@ -48,7 +48,7 @@ from crawlstream_chaos.purse_watch import PurseWatch
 
 _SAMPLE_S = 0.5
 _END_S = 300
-"""However a crawl was struck, it ends within this when nothing strikes it any more."""
+"""Seconds within which a crawl ends after the last strike."""
 
 Say = Callable[[str], None]
 
@@ -58,10 +58,10 @@ class Footprint:
     """Size of the cluster's data after a round."""
 
     keys: int
-    """In Redis, but for those that go at a time of their own."""
+    """Keys in Redis, without those that expire."""
     redis_bytes: int
     rss_bytes: Mapping[str, int]
-    """By kind of process, the largest."""
+    """Memory of the largest process of each kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +288,7 @@ class Round:
         await wait_until(self._all_read, timeout_s=60, every_s=0.2)
 
     def _source(self) -> Mapping[int, int]:
-        """Where the topic of results ends, by partition."""
+        """Return where the topic of results ends, by partition."""
         ends = self.cluster.logs.ends()
         return {place[1]: end for place, end in ends.items() if place[0] == "crawled_firehose"}
 

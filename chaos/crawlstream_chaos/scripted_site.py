@@ -72,7 +72,7 @@ class CrawlerSite:
         self.port: int = self._listener.getsockname()[1]
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
-        """Where a path is found; a path of a host comes before the same path of any host."""
+        """Return where a path is found; a path of a host comes before the same path of any host."""
         return f"http://{host}:{self.port}{path}"
 
     def paths(self) -> list[str]:

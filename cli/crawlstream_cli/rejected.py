@@ -146,7 +146,7 @@ def replay(
 async def _latest(
     settings: Settings, *, reason: str | None, limit: int
 ) -> tuple[Counter[str], Sequence[Item]]:
-    """How many there are of each reason, and the latest of them in the order of their time."""
+    """Return the number of each reason, and the latest records in the order of their time."""
     counts: Counter[str] = Counter()
     latest: list[tuple[int, int, Item]] = []
     async with aclosing(_items(settings, reason)) as items:

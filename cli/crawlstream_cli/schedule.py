@@ -252,7 +252,7 @@ def _tell(reply: Mapping[str, Any], sentence: str, *, as_json: bool) -> None:
 
 
 def _reach(told: Schedule) -> str:
-    """Which links are followed, where any are."""
+    """Return which links are followed, where any are."""
     depth = told.crawl.get("maxdepth")
     if not depth:
         return ""

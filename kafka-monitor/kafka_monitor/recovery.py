@@ -169,7 +169,7 @@ class Recovery:
         return replay.past.is_over(crawl, place, offset=record.offset, at_ms=record.timestamp_ms)
 
     def steer_again(self, _effect: Command | ScheduleChange) -> None:
-        """Never: ``note_steering`` has had Kafka remember it."""
+        """Return None: Kafka has the effect by ``note_steering``."""
 
     async def note_steering(self, batch: Batch, effects: Sequence[object]) -> None:
         """Have Kafka remember stops, pauses and resumes of a batch before they take effect."""
@@ -234,7 +234,7 @@ class Recovery:
         )
 
     async def _begin(self, topic_id: str, partition: int) -> int:
-        """Where a partition begins that the frontier has no position of."""
+        """Return where a partition begins that the frontier has no position of."""
         records = await self._read_runs()
         if not records:
             # Before the first effect, so that a loss is noticed from the first start.
@@ -298,7 +298,7 @@ class Recovery:
         )
 
     async def _offsets_lately(self) -> dict[int, PartitionOffsets]:
-        """As of this second: partitions that are assigned together share the question."""
+        """Return offsets of the last second: partitions assigned together share a request."""
         async with self._asking:
             if time.monotonic() - self._offsets_at > OFFSETS_FOR_S:
                 self._last_offsets, self._offsets_at = await self._offsets(), time.monotonic()

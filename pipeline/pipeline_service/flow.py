@@ -103,7 +103,7 @@ class Flow:
         }
 
     async def locate(self, topic_id: str, partition: int) -> int | None:
-        """Where a partition is to be read from; asked again while it raises."""
+        """Return where a partition is to be read from; called again while it raises."""
         structlog.contextvars.bind_contextvars(pipeline=self.pipeline.name)
         try:
             await self._prove()

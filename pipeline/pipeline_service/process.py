@@ -286,7 +286,7 @@ def _senders(settings: Settings, memories: Sequence[Flow], sink: Sink) -> Iterat
 
 
 async def _begin(kafka: Kafka, pipeline: Pipeline, topics: Topics, partition: int) -> int | None:
-    """Where a partition begins of which nothing is stored. Unavailable."""
+    """Return where a partition begins of which nothing is stored. Unavailable."""
     topic, start = pipeline.topic(topics), pipeline.start
     if (folder := await asyncio.to_thread(new_folder, pipeline)) is not None:
         told = await partition_offsets(kafka, topic, group=pipeline.group(topics))

@@ -125,7 +125,7 @@ class RunReporter:
             forget_runs(self._pipeline.name)
 
     async def _begin(self) -> Mapping[int, int]:
-        """Where the one before has come to; else the beginning, or the end, as the pipeline."""
+        """Return the offset of the process before; else the beginning or end, as the pipeline."""
         raw = await asyncio.to_thread(self._kept.get, _PLACE)
         if raw is not None:
             try:

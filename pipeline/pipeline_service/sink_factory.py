@@ -141,7 +141,7 @@ def _blaming(pipeline: Pipeline) -> Iterator[None]:
 
 
 def place_of(pipeline: Pipeline) -> str:
-    """Where pages go, for people; without secrets."""
+    """Return where pages go, for people; without secrets."""
     if isinstance(pipeline.sink, FilesSpec):
         return f"{pipeline.sink.format} to {open_store(pipeline).url('')}"
     if isinstance(pipeline.sink, LakeSpec):

@@ -89,7 +89,7 @@ class Resources:
 
     @property
     def outbound(self) -> Outbound:
-        """Where replies go."""
+        """Return where replies go."""
         return Outbound(self.sink, self.topics, per_app=self.settings.kafka_appid_topics)
 
 
@@ -248,7 +248,7 @@ def _rules(resources: Resources, pools: PoolSync) -> ThrottleSync:
 
 
 async def _note_changes(resources: Resources, before: ThrottleTable, after: ThrottleTable) -> None:
-    """For people: rules rule whether or not their history can be written."""
+    """Write the history of rules, for people; rules apply even if that fails."""
     try:
         await note_changes(resources.redis, resources.keys, before, after)
     except RedisError as error:

@@ -24,12 +24,12 @@ class Versioned(Protocol):
 
     @property
     def czxid(self) -> int:
-        """When the node was made."""
+        """Return when the node was made."""
         ...
 
     @property
     def mzxid(self) -> int:
-        """When it was written."""
+        """Return when it was written."""
         ...
 
 

@@ -74,7 +74,7 @@ class FedCrawl:
 
     @property
     def times(self) -> int:
-        """How often its seeds were fed."""
+        """Return how often its seeds were fed."""
         return self.firings.told if self.firings else 1
 
     @property

@@ -61,7 +61,7 @@ def _last_account(facts: Facts, fed: FedCrawl, ending: TopicRecord) -> Iterator[
 
 
 def _left_over(facts: Facts, records: Sequence[TopicRecord], ending: TopicRecord) -> int:
-    """How many pages of a run it need not count: they belong to earlier runs, and were forgotten.
+    """Return how many pages of a run need not be counted: those of forgotten earlier runs.
 
     A Redis that goes back to before a run ended has its last pages wait once more. They come again
     in the next run, under other ids. Their seeds are over: if that Redis then loses its data, and

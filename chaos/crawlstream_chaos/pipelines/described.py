@@ -59,7 +59,7 @@ Reader = StoreReader | SearchReader
 
 
 def objects_of(home: Path) -> Path:
-    """Where the object store keeps what it has."""
+    """Return where the object store keeps what it has."""
     return home / "data" / "objects"
 
 

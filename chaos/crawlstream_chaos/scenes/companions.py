@@ -94,11 +94,11 @@ async def feed_beside(round_: Round, is_over: asyncio.Event) -> None:
 # Firings.
 
 _NEVER = "0 0 29 2 *"
-"""So seldom that it fires by request only."""
+"""Cron expression that fires so rarely that only requests count."""
 _TOLD_S = 120
 """Seconds within which the firing of a schedule, or why it did not fire, is reported."""
 _BROUGHT_S = 300
-"""Within this a firing has brought its pages."""
+"""Seconds within which the pages of a firing are delivered."""
 _MOST_UNTOLD = 3
 _PAUSE_S = 1.0
 
@@ -234,7 +234,7 @@ class RetiringSpider(ClusterSpider):
 """
 _RETIRED_SEEDS = 8
 _WAITS_S = 30
-"""So long its pages wait for their time."""
+"""Seconds for which its pages are delayed."""
 
 
 async def retire_beside(round_: Round, _is_over: asyncio.Event) -> None:

@@ -21,7 +21,7 @@ from crawlstream_chaos.processes import Program
 from crawlstream_cli.local.ports import free_block
 
 _START_TIMEOUT_S = 240
-"""However busy the machine is."""
+"""Seconds to wait for the start, also on a busy machine."""
 _SSL_REQUEST = bytes.fromhex("0000000804d2162f")
 _OWNER = "postgres"
 """User that it runs as when this process is root, which it refuses."""

@@ -53,7 +53,7 @@ class RunningOpenSearch(RunningServer):
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Return where it is."""
         return f"http://127.0.0.1:{self.port}"
 
     def answers(self) -> bool:

@@ -62,7 +62,7 @@ def kafka_is_silent(settings: Settings) -> KafkaUnavailable:
 
 
 async def ends_of(settings: Settings, *topics: str) -> list[Mapping[int, int]]:
-    """Where each topic ends now; KafkaUnavailable after KAFKA_FEED_TIMEOUT without an answer."""
+    """Return the end of each topic; KafkaUnavailable after KAFKA_FEED_TIMEOUT."""
     kafka = kafka_of(settings)
     try:
         async with asyncio.timeout(settings.kafka_feed_timeout):

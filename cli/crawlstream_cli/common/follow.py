@@ -23,7 +23,7 @@ ENDINGS = ("crawl_finished", "crawl_stopped", "crawl_expired")
 FIRST_FAILED = 3
 """Number of failed pages that are kept with their URLs."""
 _CLOCKS_DIFFER_MS = 60_000
-"""So much the clocks of those that write records may be behind the frontier's."""
+"""Maximum time that clocks of writers of records may be behind the frontier's."""
 OnResult = Callable[[bytes, Mapping[str, Any]], None]
 """Called with each result once: the record's bytes, and the same decoded."""
 

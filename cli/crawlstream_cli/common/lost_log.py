@@ -38,7 +38,7 @@ class LogState:
     """Offset of the first record that took effect and is gone; None: none is known to be."""
 
     def sentence(self) -> str:
-        """For people."""
+        """Return the state of the partition in a sentence."""
         holds = (
             f"partition {self.partition} contains offsets {self.oldest} to {self.end}; records"
             f" before {self.position} have taken effect"

@@ -84,7 +84,7 @@ _REMEDY = "raise retention.ms of the incoming topic"
 
 
 def _distance(partitions: Mapping[int, PartitionOffsets], place: str, first: int) -> float:
-    """How far a first seed stands from the oldest record, as a share; negative: it is gone."""
+    """Return the distance of a first seed from the oldest record, as a share; negative: deleted."""
     partition = partitions.get(int(place.rpartition(":")[2]))
     if partition is None or partition.oldest == 0:
         return 1.0

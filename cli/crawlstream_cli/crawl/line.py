@@ -56,7 +56,7 @@ async def _tick(bar: Bar, watch: CrawlWatch) -> None:
 
 
 def progress_text(watch: CrawlWatch) -> str:
-    """How far a crawl is: done, waiting, failed, the pace, when it will end, what it waits for."""
+    """Return the progress of a crawl: pages by state, pace, expected end, and why it waits."""
     return printable(", ".join(_parts(watch)))
 
 

@@ -205,7 +205,7 @@ class CrawlSession:
 
 
 def reach(request: Mapping[str, Any]) -> str:
-    """Which links are followed, in words."""
+    """Return which links are followed, in words."""
     depth = request["maxdepth"]
     if not depth:
         return "no links are followed (--depth 0)"

@@ -82,7 +82,7 @@ def read_visits(path: Path) -> list[LoggedRequest]:
 
 
 def count_fetches(visits: Iterable[LoggedRequest], port: int, scheme: str = "http") -> Counter[str]:
-    """How often each URL was asked for, robots.txt left out."""
+    """Return how often each URL was requested, robots.txt left out."""
     return Counter(
         f"{scheme}://{visit.host}:{port}{visit.path}"
         for visit in visits

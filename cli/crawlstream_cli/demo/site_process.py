@@ -17,7 +17,7 @@ from crawlstream_cli.demo.web import Web
 from crawlstream_extract.workers.tether import die_with_parent
 
 _START_S = 90
-"""However busy the machine is; one that has ended is not waited for."""
+"""Seconds to wait for the start, also on a busy machine; not for a process that has ended."""
 
 
 @asynccontextmanager

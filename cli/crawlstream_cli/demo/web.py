@@ -183,7 +183,7 @@ class Web:
         return self._by_address.get((host, path))
 
     def target(self, page: SitePage) -> SitePage:
-        """Where a moved page sends its visitors."""
+        """Return where a moved page sends its visitors."""
         return self.pages[page.children[0] if page.kind is ContentKind.MOVED else page.parent or 0]
 
     def robots(self, host: str) -> str | None:
@@ -196,7 +196,7 @@ class Web:
         return "\n".join([*lines, *(f"Content-Usage: {path}$ train-ai=n" for path in paths), ""])
 
     def robots_target(self, host: str) -> str:
-        """Where the robots.txt of a host redirects to, if they do."""
+        """Return where the robots.txt of a host redirects to, if they do."""
         if self.robots(host) is not None:
             return self.origin(host) + MOVED_ROBOTS
         number = self.hosts.index(host)
@@ -273,7 +273,7 @@ class _Builder:
         return self._pages
 
     def _room(self, page: SitePage) -> int:
-        """How many pages are found on this one first."""
+        """Return how many pages are found on this one first."""
         return self._fanout if page.parent is not None else max(self._fanout, len(self._hosts) + 1)
 
     def _grow(self, parent: SitePage, *, sparse: bool) -> list[SitePage]:

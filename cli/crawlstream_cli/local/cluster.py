@@ -229,7 +229,7 @@ class LocalCluster:
         return self._layout.condition_of(process.kind, process.name)
 
     def leftovers(self) -> int:
-        """How many processes of this home run, supervisord's or not."""
+        """Return how many processes of this home run, supervisord's or not."""
         return len(self._supervisor.leftovers())
 
     @contextmanager

@@ -187,12 +187,12 @@ def note_targets(home: Home, ports: Iterable[int]) -> None:
 
 
 def targets_file(home: Home) -> Path:
-    """Where Prometheus reads of the crawlers that run."""
+    """Return where Prometheus reads of the crawlers that run."""
     return home.run / "crawlers.yml"
 
 
 def include_pattern(home: Home) -> str:
-    """Where they are, as ``[include]`` of supervisord.conf has it: it splits at spaces."""
+    """Return where they are, as ``[include]`` of supervisord.conf has it: it splits at spaces."""
     return re.sub(r"[\s*?\[]", "?", str(_file(home)))
 
 

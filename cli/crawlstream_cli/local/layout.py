@@ -116,7 +116,7 @@ class LocalLayout:
         return {name: self.given[name] for name in _NAMES if name in self.given}
 
     def port_of(self, kind: str, name: str) -> int:
-        """Where the probe of a process knocks; 0 for a crawler that has just been taken away."""
+        """Return the port that the probe of a process calls; 0 for a crawler just removed."""
         if kind == "redis":
             return self.ports.redis + int(name.partition("-")[2] or 0)
         if kind in _NAMED_BY:

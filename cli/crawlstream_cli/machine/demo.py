@@ -284,7 +284,7 @@ class _Demo:
         )
 
     def _await_files(self, finished: bool) -> Counter[str]:
-        """How often each page is in the files of the pipeline, once it has written all of them."""
+        """Count each page in the files of the pipeline, once it has written all of them."""
         deadline = time.monotonic() + (_FILES_WITHIN_S if finished else 0)
         while (stored := stored_pages(self._files)).total() < len(self._ids):
             if time.monotonic() > deadline:

@@ -271,7 +271,7 @@ def _ended(run: Run, now: float) -> str:
 
 
 def _absence(cluster: LocalCluster) -> str:
-    """Why there is nothing to show."""
+    """Return why there is nothing to show."""
     left, home = cluster.leftovers(), cluster.home.path
     if cluster.is_stopping:
         return f"the cluster in {home} is stopping; {left} of its processes are still running"

@@ -38,7 +38,7 @@ class ProjectReport:
 
     @property
     def to_do(self) -> int:
-        """How many lines have to be changed or moved."""
+        """Return how many lines have to be changed or moved."""
         return sum(finding.verdict in TO_DO for finding in self.findings)
 
     @property
@@ -102,7 +102,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _kind(path: Path) -> str:
-    """How a file is read: python, schema, requirements, deployed, or "" for not at all."""
+    """Return how a file is read: python, schema, requirements, deployed, or "" for not at all."""
     name = path.name.lower()
     if path.suffix == ".py":
         return "python"

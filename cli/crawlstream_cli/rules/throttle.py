@@ -228,7 +228,7 @@ async def _copy(table: ThrottleTable) -> None:
 
 
 def why(table: ThrottleTable | None, host: str) -> str:
-    """Which rule applies to a host, in words."""
+    """Return which rule applies to a host, in words."""
     if table is None:
         return "no rules have been copied to Redis yet, so nothing is fetched"
     block, named, site = table.block_of(host), table.named_rule(host), table.site_of(host)
@@ -291,7 +291,7 @@ def latency(report: DomainReport) -> str:
 
 
 def back_off(report: DomainReport) -> str:
-    """Why a domain is spared just now, if it is."""
+    """Return why a domain gets fewer requests now, if it does."""
     if report.is_outside_hours:
         return "none; its robots.txt wants no visits at this time of day (Visit-time)"
     if not report.strikes:

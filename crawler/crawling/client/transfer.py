@@ -111,7 +111,7 @@ class Transfer:
 
     @property
     def connect_s(self) -> float | None:
-        """How long the connection took; None: it was kept, or there is none."""
+        """Return how long the connection took; None: it was kept, or there is none."""
         is_new = self.curl.getinfo(pycurl.NUM_CONNECTS)
         return (self.curl.getinfo(pycurl.CONNECT_TIME) or None) if is_new else None
 

@@ -84,7 +84,7 @@ class PoolLimits:
 
 
 def share_of(concurrency: int, proxy: str, workers: int, place: int) -> int:
-    """How many of the requests that a proxy may have at once are one worker's.
+    """Return how many of the requests that a proxy may have at once are one worker's.
 
     Those of all workers together are ``concurrency``; who has one more is another for each proxy.
     """

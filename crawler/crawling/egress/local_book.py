@@ -41,9 +41,9 @@ class _Health:
     """Health of one proxy."""
 
     failures: int = 0
-    """In a row."""
+    """Consecutive failures."""
     times_out: int = 0
-    """In a row."""
+    """Number of times that it was out without a success in between."""
     out_until: float = 0.0
     answers: tuple[tuple[float, str], tuple[float, str]] = ((-1e9, ""), (-1e9, ""))
     """When it last came through, and to which site: to two different ones."""
@@ -85,7 +85,7 @@ class LocalBook:
     # Asking.
 
     def fit_at(self, proxy: str, site: str) -> float:
-        """When a proxy may be asked for a site, in monotonic seconds; it may if that is past."""
+        """Return when a proxy may be used for a site, in monotonic seconds; past: now."""
         return max(self.out_until(proxy), self._rests_until(proxy, site))
 
     def is_fit(self, proxy: str, site: str) -> bool:
@@ -110,7 +110,7 @@ class LocalBook:
         return max(rest.until if rest else 0.0, *bans)
 
     def out_until(self, proxy: str) -> float:
-        """When it is back for all sites; 0: it is not out."""
+        """Return when it is back for all sites; 0: it is not out."""
         health = self._health.get(proxy)
         return health.out_until if health else 0.0
 
@@ -196,7 +196,7 @@ class LocalBook:
             self._rests.pop(pair, None)
 
     def _turn_s(self, proxy: str) -> float:
-        """How long this process lets others try first."""
+        """Return how long this process lets others try first."""
         turn = (crc32(proxy.encode()) - self.place) % max(self.workers, 1)
         return min(turn * TURN_S, LONGEST_TURN_S)
 

@@ -83,7 +83,7 @@ class Choice:
                     return
 
     def fit_at(self, pool: Pool, page: Page) -> float:
-        """When the first could be fit, as far as is known, in monotonic seconds."""
+        """Return when the first could be fit, as far as is known, in monotonic seconds."""
         if self._limits.is_spent(pool):
             return time.monotonic() + PANIC_EVERY_S
         ats = (

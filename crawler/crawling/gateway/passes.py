@@ -89,7 +89,7 @@ class GatewayPass:
 
     @property
     def tunnels(self) -> int:
-        """How many are open now."""
+        """Return how many are open now."""
         return len(self._ways)
 
     @property
@@ -98,7 +98,7 @@ class GatewayPass:
         return 0 < self._most_bytes < self.received
 
     def failure_of(self, host: str, port: int) -> Exception | None:
-        """How the latest try to reach a target has failed; None: it has not."""
+        """Return how the latest try to reach a target has failed; None: it has not."""
         return self._failures.get((host.strip("[]").lower(), port))
 
     # The gateway's.

@@ -108,7 +108,7 @@ def login_of(request: h11.Request) -> tuple[str, str]:
 
 
 def target_of(request: h11.Request) -> tuple[Target, str]:
-    """Where a request leads, and what is asked for there; "" is a tunnel. Refused if nowhere."""
+    """Return target and path of a request; "" is a tunnel. Refused without a target."""
     asked = request.target.decode("ascii")
     if request.method == b"CONNECT":
         return _place(asked, 0), ""

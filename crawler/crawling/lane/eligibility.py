@@ -73,7 +73,7 @@ _OF_TWISTED = (
 
 
 def why_engine(crawler: Crawler) -> str:
-    """Why this crawler's pages need Scrapy's engine, in some words; empty if they do not."""
+    """Return why this crawler's pages need Scrapy's engine, in some words; empty if they do not."""
     return next(_reasons(crawler), "")
 
 

@@ -97,7 +97,7 @@ class Leases:
         return [page for page in pages if page.is_open]
 
     def room(self) -> int:
-        """How many more leases may be asked for: one for each slot that nothing is meant for."""
+        """Return how many more leases may be requested: one for each slot without a page."""
         return max(0, min(self.slots.free(), self._most - len(self)) - self._reserved)
 
     def reserve(self, leases: int) -> None:
@@ -105,7 +105,7 @@ class Leases:
         self._reserved += leases
 
     def room_at(self) -> float:
-        """When there will be room without any other news, by the monotonic clock; may be never."""
+        """Return when there will be room without news, by the monotonic clock; may be never."""
         return self.slots.next_free_at() if len(self) < self._most else math.inf
 
     def __len__(self) -> int:

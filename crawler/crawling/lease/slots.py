@@ -49,7 +49,7 @@ class Slots:
         self._narrowed_at = 0.0
 
     def free(self) -> int:
-        """How many more pages may be asked for; may be less than none."""
+        """Return how many more pages may be requested; may be negative."""
         free = self._count - self._taken + self._slow()
         return min(free, int(self._window) - self._waiting)
 
@@ -64,7 +64,7 @@ class Slots:
         return self._waiting + self._connecting
 
     def next_free_at(self) -> float:
-        """When the next download can have taken long, if no other news comes; may be never."""
+        """Return when the next download will count as slow without other news; may be never."""
         slow = self._slow()
         if slow == self._most_slow:
             return math.inf

@@ -24,7 +24,7 @@ class Traps:
         object.__setattr__(self, "harmless", min(signs, default=math.inf) + 2)
 
     def refuses(self, url: str) -> str | None:
-        """Why an address is not followed: a reason under ``filtered``; None if it is.
+        """Return why an address is not followed: a reason under ``filtered``; None if it is.
 
         ``path_depth``: the path has more segments than any sane site. ``path_repeats``: one of
         them occurs too often, as when relative links pile up (``/a/b/a/b/a/b``).

@@ -81,12 +81,12 @@ class GuardedResolver:
         self._reactor.installNameResolver(_HostnameResolver(self))
 
     async def resolve(self, host: str, port: int) -> Sequence[Address]:
-        """Where ``host:port`` may be connected to; CannotResolveHostError or AddressRefused."""
+        """Return allowed addresses of ``host:port``; CannotResolveHostError or AddressRefused."""
         known = self.known(host, port)
         return self._vet(host, await self._ask(host), port) if known is None else known
 
     async def resolve_proxy(self, host: str) -> Sequence[Address]:
-        """Where a proxy of the operator's is; CannotResolveHostError or AddressRefused."""
+        """Return the addresses of a proxy; CannotResolveHostError or AddressRefused."""
         until, found = self._answers.get(host, (0.0, ()))
         if until <= time.monotonic():
             address = literal(host)

@@ -75,7 +75,7 @@ _USUAL_CERTIFICATES = (
 
 
 def trusted_certificates() -> dict[str, str]:
-    """Where the certificates are that this machine trusts: ``cafile``, ``capath``, as OpenSSL."""
+    """Return the places of trusted certificates, ``cafile`` and ``capath``, as OpenSSL does."""
     paths = ssl.get_default_verify_paths()
     found = {"cafile": paths.cafile, "capath": paths.capath}
     known = {name: path for name, path in found.items() if path}

@@ -235,7 +235,7 @@ class LinkSender:
 
 
 def _scope_of(page: Page, origin: LinkOrigin) -> bytes:
-    """Where a link that was sent once need not be sent again: a run, under the same limits.
+    """Return where a link that was sent once need not be sent again: a run, under the same limits.
 
     A limit that is raised may let in what was refused; between runs what was seen may be forgotten.
     """

@@ -164,7 +164,7 @@ class Outcomes:
 
 
 def _pause_ms(retries: int, response: Response | None) -> int:
-    """How long a page waits before its next attempt: doubling, or as long as the site asks.
+    """Return how long a page waits before its next attempt: doubling, or as long as the site asks.
 
     Its whole domain is left alone by the frontier; see :mod:`crawling.response.site_feedback`.
     """

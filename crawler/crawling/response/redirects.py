@@ -43,7 +43,7 @@ _OF_THE_BODY = frozenset(
 def redirect_of(
     page: Page, response: Response, refresh_s: float = 0, rules: RedirectRules = OF_THE_CRAWL
 ) -> Entry | str | None:
-    """Where a response sends to: an entry, the reason why the chain ends here, or None.
+    """Return where a response sends to: an entry, the reason why the chain ends here, or None.
 
     None means that the response is the page's result: no redirect, or none that is followed.
     A page that refreshes to another one in less than ``refresh_s`` seconds sends there as well;
@@ -143,7 +143,7 @@ def _target(url: str, response: Response) -> str | None:
 
 
 def _refreshed(response: Response, chain: Sequence[str], within_s: float) -> str | None:
-    """Where the head of a page says that a browser shall go next, if that is somewhere new."""
+    """Return the target of a refresh in the head of a page, if it is another page."""
     if not isinstance(response, HtmlResponse) or len(chain) > MAX_REDIRECTS:
         return None
     delay_s, url = refresh_of(response) or (within_s, "")

@@ -70,7 +70,7 @@ class RobotsNote:
 
     @property
     def refusals(self) -> int:
-        """How often in a row the host has said 5xx or 429."""
+        """Return how often in a row the host has said 5xx or 429."""
         return int(self.rest) if self.word == b"later" else 0
 
     @property
@@ -152,7 +152,7 @@ def note_instead(url: str, asked: str, before: RobotsNote) -> RobotsNote:
 
 
 def _target(response: Response) -> str | None:
-    """Where a redirect leads, on whatever site; RFC 9309 has it followed there as well."""
+    """Return where a redirect leads, on whatever site; RFC 9309 has it followed there as well."""
     location = response.headers.get(b"Location") or b""
     target = without_fragment(resolved(response.url, location) or "")
     return target if target != response.url and len(target) <= MAX_URL_LENGTH else None

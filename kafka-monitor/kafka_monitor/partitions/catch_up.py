@@ -89,7 +89,7 @@ class CatchUp:
             return True
 
     async def _begin(self, cursors: Cursors, partition: int) -> int:
-        """Where it has to go on, and others that could not take seeds of its crawls have to.
+        """Return where it has to go on, and others that could not take seeds of its crawls have to.
 
         RedisUnavailable: it is away still.
         """

@@ -31,17 +31,17 @@ class Cursors:
     oldest: int
     """Offset of the oldest record that Kafka has."""
     settled_before: int
-    """Up to here all has taken effect, as the group has told Kafka."""
+    """Offset up to which all has taken effect, as committed by the group."""
     enrolled: dict[int, int] = field(default_factory=dict)
-    """By coordinator."""
+    """Offset up to which seeds are enrolled, by coordinator."""
     taken: dict[int, int] = field(default_factory=dict)
-    """By partition: up to here it has the seeds of all coordinators that are not away."""
+    """Offset up to which a partition has the seeds of all available coordinators."""
     left: dict[int, LeftBehind] = field(default_factory=dict)
     """Partitions that are away or full."""
     untold: set[int] = field(default_factory=set)
     """Partitions that have refused seeds and have not been notified that this is published."""
     next: IntakeBatch | None = None
-    """The batch, without its records, that all have to come to."""
+    """The batch, without its records, that all partitions have to apply."""
     moving: asyncio.Task[None] | None = None
     again_below: int = 0
     """Seeds may enter once more below it, as coordinators say."""
@@ -52,7 +52,7 @@ class Cursors:
 
     @property
     def reached(self) -> int:
-        """Up to here partitions have come that are not left behind."""
+        """Offset that all partitions but those left behind have reached."""
         return self.next.next if self.next else 0
 
     @property
@@ -71,7 +71,7 @@ class Cursors:
         return all(position >= offset for position in positions)
 
     def settled(self, reached: int) -> int:
-        """Up to where all has taken effect in all partitions, if the others have come so far."""
+        """Return the offset up to which all has taken effect, if others have ``reached`` one."""
         if not self.left:
             return reached
         known = [each.get(p, 0) for p in self.left for each in (self.enrolled, self.taken)]

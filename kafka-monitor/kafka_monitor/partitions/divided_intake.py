@@ -37,7 +37,7 @@ from kafka_monitor.partitions.steps import Steps
 from kafka_monitor.partitions.unavailable_partitions import UnavailablePartitions
 
 MOVE_AFTER_S = 0.2
-"""So long after a batch, positions are brought on that nothing has moved; runs wait for it."""
+"""Seconds after a batch at which unmoved positions are moved; ends of runs wait for them."""
 MOVE_AGAIN_S = 2.0
 """Seconds before the positions are moved again, once a partition did not answer."""
 
@@ -56,7 +56,7 @@ class DividedIntake:
     async def begin(
         self, topic_id: str, kafka_partition: int, oldest: int, *, committed: int = 0
     ) -> int:
-        """Where reading begins: at the lowest position; ``oldest`` where one has none.
+        """Return where reading begins: at the lowest position; ``oldest`` where one has none.
 
         ``committed``: up to here the group has told Kafka that all has taken effect. Partitions
         that do not answer are left behind; RedisUnavailable: none does.

@@ -107,7 +107,7 @@ class LinkReader(LinkConsumer):
         return admitted
 
     async def _locate(self, topic_id: str, partition: int) -> int:
-        """Where a partition of the frontier has come to; Unavailable while it has no room."""
+        """Return the position of a partition of the frontier; Unavailable while it has no room."""
         if partition >= len(self._frontiers):
             # Records from before the move into fewer partitions: their links were moved, too.
             return (await self._offsets())[partition].end

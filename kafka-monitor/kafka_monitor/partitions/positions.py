@@ -45,7 +45,7 @@ class DividedPositions:
         self._committed[partition] = max(position, self._committed.get(partition, 0))
 
     def settled(self, partition: int, reached: int) -> int:
-        """Up to where all has taken effect, also in partitions that were left behind."""
+        """Return the offset up to which all has taken effect, also where left behind."""
         settled = self._intake.settled((self._topic_ids[partition], partition), reached)
         (self._unsettled.add if settled < reached else self._unsettled.discard)(partition)
         return settled
@@ -63,7 +63,7 @@ class DividedPositions:
         return offset < self._committed.get(partition, 0)
 
     def is_over(self, _crawl: CrawlKey, _record: Record) -> bool:
-        """Never: coordinators say so."""
+        """Return False: coordinators decide whether a run is over."""
         return False
 
     def steer_again(self, effect: Command | ScheduleChange) -> Effect | None:

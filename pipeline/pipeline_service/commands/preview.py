@@ -63,7 +63,7 @@ async def _show(record: Record, staging: Staging) -> None:
 
 
 def _folder(pipeline: Pipeline, page: Delivered) -> dict[str, object]:
-    """Where a page's file would be, if it came into one."""
+    """Return where a page's file would be, if it came into one."""
     if not isinstance(pipeline.sink, FilesSpec):
         return {}
     return {"folder": folder_of(page, pipeline.sink.partition_by)}

@@ -37,20 +37,20 @@ class KnownPage:
     last_modified: str | None = None
     first_seen: float
     last_seen: float
-    """When it was there last."""
+    """Last time that the page existed."""
     last_heard: float
-    """When an answer, or a failure, came last."""
+    """Time of the last answer or failure."""
     last_changed: float | None = None
-    """When it was found changed, gone, or there again."""
+    """Last time that it was found changed, gone, or back."""
     visits: int = 0
-    """Times that it was there, after the first."""
+    """Number of times that it existed, after the first."""
     changes: int = 0
     """Visits that have found a change."""
     experience: Experience = NOTHING
     fails: int = 0
-    """In a row."""
+    """Consecutive failures."""
     gone: int = 0
-    """Answers in a row that it is not there."""
+    """Consecutive answers that it does not exist."""
     is_liar: bool = False
     """True if its validators have stayed though the page has changed."""
     pace: int = 0

@@ -28,7 +28,7 @@ class KeptInFiles:
         self._store = store
 
     def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, SinkPosition]:
-        """How far partitions have come."""
+        """Return how far partitions have come."""
         ends = {number: ClaimChain(self._store, topic_id, number).end() for number in numbers}
         return {number: SinkPosition(end.position, end.account) for number, end in ends.items()}
 
@@ -58,7 +58,7 @@ class KeptInLake(KeptInFiles):
         self._owner = owner
 
     def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, SinkPosition]:
-        """How far partitions have come."""
+        """Return how far partitions have come."""
         return {number: self._standing(topic_id, number) for number in numbers}
 
     def _standing(self, topic_id: str, number: int) -> SinkPosition:
@@ -79,7 +79,7 @@ class KeptInRows:
         self._is_open = False
 
     def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, SinkPosition]:
-        """How far partitions have come."""
+        """Return how far partitions have come."""
         notes = self._read(f"{topic_name(topic_id)}-")
         places = {number: f"{topic_name(topic_id)}-{number:05}" for number in numbers}
         return {number: standing_of(notes, place) for number, place in places.items()}

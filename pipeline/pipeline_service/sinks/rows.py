@@ -83,11 +83,11 @@ class RowsSink:
 
     @property
     def standings(self) -> Mapping[int, SinkPosition]:
-        """How far those partitions are in the store."""
+        """Return how far those partitions are in the store."""
         return {n: SinkPosition(p.next, p.account) for n, p in self._parts.items() if p.topic_id}
 
     async def position(self, topic_id: str, number: int) -> int | None:
-        """Where a partition is to be read from, None: its oldest record. SinkUnavailable."""
+        """Return where a partition is to be read from, None: its oldest record. SinkUnavailable."""
         part = self._parts.setdefault(number, RowPart(number))
         async with part.lock:
             await self._load(part, topic_id)

@@ -80,7 +80,7 @@ class SegmentPart:
 
     @property
     def until(self) -> int | None:
-        """Where the segment has to end, because it is made again; None: anywhere."""
+        """Return where the segment has to end, because it is made again; None: anywhere."""
         return None
 
 
@@ -119,7 +119,7 @@ class SegmentSink(ABC, Generic[P]):
 
     @property
     def standings(self) -> Mapping[int, SinkPosition]:
-        """How far those partitions are in the store."""
+        """Return how far those partitions are in the store."""
         return {n: SinkPosition(p.durable, p.account) for n, p in self.parts.items() if p.topic_id}
 
     @property
@@ -129,7 +129,7 @@ class SegmentSink(ABC, Generic[P]):
         return min((each.first_ms for each in segments if each.first_ms), default=0)
 
     async def position(self, topic_id: str, number: int) -> int | None:
-        """Where a partition is to be read from, None: its oldest record; drops what is open.
+        """Return where a partition is to be read from, None: its oldest record; drops what is open.
 
         Unavailable, BrokenChain, ConfigError.
         """

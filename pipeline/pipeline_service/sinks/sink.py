@@ -61,14 +61,14 @@ class PageSink(Protocol):
 
     @property
     def standings(self) -> Mapping[int, SinkPosition]:
-        """How far those partitions are in the store."""
+        """Return how far those partitions are in the store."""
 
     @property
     def oldest_ms(self) -> int:
         """Time of the oldest record that is read but not in the store for good; 0: none."""
 
     async def position(self, topic_id: str, number: int) -> int | None:
-        """Where a partition is to be read from, None: its oldest record; drops what is open."""
+        """Return the offset to read a partition from, None: its oldest; drops open segments."""
 
     async def write(self, batch: Batch, judged: Sequence[Judged], live: Liveness) -> int | None:
         """Write what was judged of a batch; answers where to read on if that is elsewhere.
@@ -96,7 +96,7 @@ class Kept(Protocol):
     """Where the pages are, for people; without secrets."""
 
     def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, SinkPosition]:
-        """How far partitions have come."""
+        """Return how far partitions have come."""
 
     def get(self, name: str) -> bytes | None:
         """A small text by its name."""

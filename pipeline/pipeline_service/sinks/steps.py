@@ -95,7 +95,7 @@ class BatchStep:
 
 
 def standing_of(notes: Mapping[str, str], place: str) -> SinkPosition:
-    """How far a partition is by its notes. BrokenChain: they are not what was written."""
+    """Return how far a partition is by its notes. BrokenChain: they are not what was written."""
     note = notes.get(POSITION.format(place))
     if note is None:
         return SinkPosition(None, Account())

@@ -103,7 +103,7 @@ class Pipeline:
 
     @property
     def worker_count(self) -> int:
-        """How many processes run the stages."""
+        """Return how many processes run the stages."""
         if self.workers is not None:
             return self.workers
         return 0 if all(spec.is_cheap for spec in self.stage) else 1
@@ -141,7 +141,7 @@ class Pipeline:
         )
 
     def refuses(self, page: Delivered) -> str:
-        """Why a page is not wanted, as a code; empty: it is."""
+        """Return why a page is not wanted, as a code; empty: it is."""
         if isinstance(self.sink, PagesSink):
             if page.method != "GET":
                 return "method"

@@ -80,7 +80,7 @@ class Visits:
         return None if self.cron is None else Clock(self.cron, self.zone)
 
     def rule(self, base_s: float | None) -> IntervalRule:
-        """How often a page is visited, by the base that follows from ``per_day``."""
+        """Return how often a page is visited, by the base that follows from ``per_day``."""
         if self.per_day is None:
             base_s = self.base
         elif base_s is None:
@@ -89,7 +89,7 @@ class Visits:
 
     @property
     def look_every_s(self) -> float:
-        """How often to look for pages that are due: often enough for those visited most often."""
+        """Return the seconds between two looks for due pages, by the shortest interval."""
         shortest_s = min(each.least_s for each in self.bounds)
         return min(max(shortest_s / 20, 1.0), 60.0)
 

@@ -141,7 +141,7 @@ class IntervalRule:
 
 
 def factor(pace: int) -> float:
-    """How many times the base an interval of a pace is."""
+    """Return how many times the base an interval of a pace is."""
     return float(2 ** (pace / _STEPS))
 
 

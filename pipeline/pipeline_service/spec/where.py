@@ -39,7 +39,7 @@ class Where:
         return cls(**{key: _read(key, table[key], f"{where}.{key}") for key in table})
 
     def refuses(self, page: Delivered) -> str:
-        """Why a page is not wanted, as a code; empty: it is."""
+        """Return why a page is not wanted, as a code; empty: it is."""
         for name in _OF_A_CRAWL:
             if (wanted := getattr(self, name)) is not None and getattr(page, name) not in wanted:
                 return f"where.{name}"

@@ -35,7 +35,7 @@ TIMES = 4
 """Factor: a pause lasts this many times as long as the step before it, up to IDLE_S."""
 RUNS_A_LOOK = 200
 READ_WITHIN_MS = 1_000
-"""So long after its last seed a run does not expire: partitions may be about to read it."""
+"""Time after its last seed for which a run does not expire: partitions may still read it."""
 FULL_LOOK_S = 5.0
 """Seconds between looks at all other partitions of a run that has work in some partition.
 

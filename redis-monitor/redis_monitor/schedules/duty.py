@@ -38,7 +38,7 @@ AT_ONCE = 20
 _BATCH = 1_000
 """Records between two acknowledgements."""
 AWAITED_S = 300
-"""So long seeds that were fed are waited for: some may have been rejected, and never come."""
+"""Seconds to wait for fed seeds: some may have been rejected, and never arrive."""
 
 States = Mapping[CrawlKey, CrawlState]
 
@@ -202,7 +202,7 @@ class ScheduleDuty:
 
 
 def _hindrance(state: ScheduleState, under_way: States, now: int) -> str:
-    """Why the crawl of the last firing is not over, as a reason to skip; "" if it is."""
+    """Return why the crawl of the last firing is not over, as a reason to skip; "" if it is."""
     before = under_way.get(state.last_crawl) if state.last_crawl else None
     if before is not None and before.is_under_way:
         return "crawl_paused" if before.state == "paused" else "running"

@@ -184,7 +184,7 @@ def _is_isatap(each: IPv6Address) -> bool:
 
 
 def _meant(each: Address) -> Address:
-    """Where a connection to an address ends."""
+    """Return where a connection to an address ends."""
     if isinstance(each, IPv6Address) and (each in _MAPPED or each in _TRANSLATED):
         return IPv4Address(int(each) & 0xFFFF_FFFF)
     return each

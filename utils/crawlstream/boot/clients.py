@@ -15,7 +15,7 @@ from crawlstream.wire.cloud_events import headers_of
 
 
 def kafka_of(settings: Settings, client_id: str = "crawlstream") -> Kafka:
-    """Where Kafka is and how a process uses it; its clients bear the name ``client_id``."""
+    """Return where Kafka is and how a process uses it; its clients bear the name ``client_id``."""
     return Kafka(
         settings.kafka_hosts,
         client_id,

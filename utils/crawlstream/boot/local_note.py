@@ -61,7 +61,7 @@ def note_for(named: Mapping[str, str], absent: Mapping[str, str] | None = None) 
 
 
 def note_in(home: Path) -> Path:
-    """Where the note of a home is, if a cluster runs there."""
+    """Return where the note of a home is, if a cluster runs there."""
     return home / "run" / "cluster.json"
 
 

@@ -62,7 +62,7 @@ class Settings(
 
     @property
     def download_slots(self) -> int:
-        """How many pages a crawler fetches at once."""
+        """Return how many pages a crawler fetches at once."""
         return self.render_pages if self.render else self.concurrent_requests
 
     @property
@@ -80,7 +80,7 @@ class Settings(
 
     @property
     def request_limits(self) -> RequestLimits:
-        """How much a request may ask for, and what."""
+        """Return how much a request may ask for, and what."""
         return replace(super().request_limits, tls_profiles=self.tls_profiles)
 
 

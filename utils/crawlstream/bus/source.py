@@ -108,7 +108,7 @@ class KafkaSource:
 
     @property
     def obstacle(self) -> str:
-        """Why nothing can be read although Kafka answers: no such topic, or no right to it."""
+        """Return why nothing can be read though Kafka answers: a missing topic or right."""
         if self._reader is None:
             return ""
         return str(NoTopic(self._topic)) if self._reader.lacks_topic else self._reader.refusal

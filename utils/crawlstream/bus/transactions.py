@@ -30,11 +30,11 @@ from crawlstream.bus.writer import BATCH_BYTES, LINGER_MS, ProducerNetwork
 from crawlstream.errors import ConfigError, KafkaUnavailable
 
 TRANSACTION_TIMEOUT_MS = 10_000
-"""How long readers wait for a process that has died in the midst of a transaction."""
+"""Time that readers wait for a process that has died during a transaction."""
 CALL_S = 12.0
-"""For the verdict on a transaction; after that the broker has aborted it, or soon will."""
+"""Timeout of a transaction; after it the broker has aborted it, or soon will."""
 BEGIN_MS = 15_000
-"""For a producer to begin: the transaction of the one before may have to time out."""
+"""Timeout of a producer's start: its predecessor's transaction may have to time out."""
 _CLOSE_S = 2.0
 _FENCED = (ProducerFencedError, InvalidProducerEpochError)
 _CLIENT_ID = "crawlstream-transactions"

@@ -26,7 +26,7 @@ class Grain:
 
     @property
     def ttl_s(self) -> int:
-        """How long a bucket is kept: until no window can reach it, whatever the rounding."""
+        """Return how long a bucket is kept: until no window can reach it, whatever the rounding."""
         return self.span_s + 2 * self.width_s
 
     def buckets(self, now_s: float) -> list[str]:

@@ -25,7 +25,7 @@ class Wish(StrEnum):
     """A wish that a process can fulfil."""
 
     DRAIN = "drain"
-    """To finish what it has begun, and end."""
+    """Finish the work in progress, and end."""
     TAIL = "tail"
     """Send the latest lines of the log with the heartbeats."""
 

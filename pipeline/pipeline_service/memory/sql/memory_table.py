@@ -22,7 +22,7 @@ class MemoryTable:
         self._name = quoted(name)
 
     def paced(self, transaction: Transaction) -> Sequence[Paced]:
-        """How many pages have which pace, those that are gone or failing left out."""
+        """Return how many pages have which pace, those that are gone or failing left out."""
         found = self.execute(
             transaction,
             "select pace, least_s, most_s, count(*) from {}"
@@ -47,7 +47,7 @@ class MemoryTable:
         return sum(shares) / len(shares) if shares else None
 
     def count(self, transaction: Transaction, condition: str, at: float) -> int:
-        """How many pages there are of which a condition on a time is true, up to 100,000."""
+        """Return how many pages there are of which a condition on a time is true, up to 100,000."""
         found = self.execute(
             transaction,
             f"select count(*) from (select 1 as one from {{}} where {condition}"

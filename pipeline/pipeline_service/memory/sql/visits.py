@@ -111,7 +111,7 @@ class VisitStore(MemoryClient):
                 self._notes.put_object(transaction, STATE, state)
 
     def course(self) -> Course:
-        """How visits go on, for metrics."""
+        """Return how visits go on, for metrics."""
         with self._transaction() as transaction:
             now = transaction.now()
             late = self._table.execute(transaction, "select min(next_visit) from {}")

@@ -46,7 +46,7 @@ class FilePart(SegmentPart):
 
     @property
     def until(self) -> int | None:
-        """Where the segment has to end, because it is made again; None: anywhere."""
+        """Return where the segment has to end, because it is made again; None: anywhere."""
         return None if self.redo is None else self.redo.next
 
 

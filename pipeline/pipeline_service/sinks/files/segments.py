@@ -195,7 +195,7 @@ class Segment:
         return self.next == self.start
 
     def why_full(self) -> str:
-        """Which limit it has reached; empty: none."""
+        """Return which limit it has reached; empty: none."""
         if self.account.total.read >= self._sink.max_records:
             return "records"
         if len(self._files) >= MOST_FILES:

@@ -93,7 +93,7 @@ class ScrapeOrder(BaseModel):
 
     @property
     def shape(self) -> PageShape:
-        """How the page is answered; RequestRefused (422)."""
+        """Return how the page is answered; RequestRefused (422)."""
         return PageShape.of(self.formats, main=self.main, max_chars=self.max_chars)
 
     def check(self) -> None:

@@ -66,7 +66,7 @@ class LimitSettings(Section):
 
     @property
     def request_limits(self) -> RequestLimits:
-        """How much a request may ask for."""
+        """Return how much a request may ask for."""
         return RequestLimits(
             max_depth=self.max_depth,
             max_attrs_bytes=self.max_attrs_bytes,

@@ -102,7 +102,7 @@ class RedisSettings(Section):
 
     @property
     def partitions(self) -> Partitions:
-        """How this cluster's frontier is divided."""
+        """Return how this cluster's frontier is divided."""
         default = _OF_A_CLUSTER if self.redis_cluster else max(len(self.redis_hosts), 1)
         return Partitions(self.namespace, self.partition_count or default)
 
