@@ -28,6 +28,7 @@ from crawlstream.boot.misspelt import misspelt
 from crawlstream.errors import ConfigError
 from crawlstream.signing.keys import load_keys
 from crawlstream.store.bodies import BodyStore
+from crawlstream_traces.sender import check_collector
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
@@ -49,6 +50,7 @@ def main(argv: list[str] | None = None) -> int:
             BodyStore.at(settings.CRAWLSTREAM.body_store)
         load_keys(settings.CRAWLSTREAM.signing_keys)
         require(settings.CRAWLSTREAM.tls_profiles)
+        check_collector(settings.CRAWLSTREAM.traces)
         if settings.CRAWLSTREAM.render:
             program_of(settings.CRAWLSTREAM)
         found = [settings_of(each) for each in asked.check or (name,)]

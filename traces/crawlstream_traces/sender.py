@@ -6,7 +6,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -14,6 +14,9 @@ from crawlstream.errors import ConfigError, MissingExtra
 from crawlstream.model.process import Process
 from crawlstream_traces.context import Span
 from crawlstream_traces.metrics import DROPPED, SENT
+
+if TYPE_CHECKING:
+    from crawlstream_traces.spans import OtlpExporter
 
 MOST_WAITING = 2048
 """Maximum number of spans that wait to be sent; further ones are dropped."""
@@ -97,17 +100,7 @@ def open_sender(collector: str, process: Process) -> SpanSender | None:
     """
     if not collector:
         return None
-    found = _COLLECTOR.fullmatch(collector)
-    if found is None:
-        raise ConfigError(
-            "CRAWLSTREAM_TRACES: must be a URL like http://collector:4318, without user and query:"
-            " OTEL_EXPORTER_OTLP_HEADERS sends a key"
-        )
-    try:
-        from crawlstream_traces.spans import OtlpExporter  # noqa: PLC0415  an extra, slow to import
-    except ModuleNotFoundError as error:
-        raise MissingExtra("CRAWLSTREAM_TRACES", error.name, "traces") from error
-    path = _PATH if found[2] in {None, "/"} else found[2]
+    url, exporter = _endpoint(collector), _exporter()
     resource = {
         "service.namespace": "crawlstream",
         "service.name": process.kind,
@@ -115,6 +108,31 @@ def open_sender(collector: str, process: Process) -> SpanSender | None:
         "service.version": process.version,
         "host.name": process.host,
     }
-    sender = SpanSender(OtlpExporter(found[1] + path, resource, SEND_TIMEOUT_S))
+    sender = SpanSender(exporter(url, resource, SEND_TIMEOUT_S))
     sender.start()
     return sender
+
+
+def check_collector(collector: str) -> None:
+    """Check that `open_sender` would succeed; ConfigError, MissingExtra."""
+    if collector:
+        _endpoint(collector)
+        _exporter()
+
+
+def _endpoint(collector: str) -> str:
+    found = _COLLECTOR.fullmatch(collector)
+    if found is None:
+        raise ConfigError(
+            "CRAWLSTREAM_TRACES: must be a URL like http://collector:4318, without user and query:"
+            " OTEL_EXPORTER_OTLP_HEADERS sends a key"
+        )
+    return found[1] + (_PATH if found[2] in {None, "/"} else found[2])
+
+
+def _exporter() -> type[OtlpExporter]:
+    try:
+        from crawlstream_traces.spans import OtlpExporter  # noqa: PLC0415  an extra, slow to import
+    except ModuleNotFoundError as error:
+        raise MissingExtra("CRAWLSTREAM_TRACES", error.name, "traces") from error
+    return OtlpExporter

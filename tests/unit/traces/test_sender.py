@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -119,6 +120,19 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(MissingExtra, match="install traces"):
         open_sender("http://127.0.0.1:1", PROCESS)
+
+
+def test_a_crawler_names_a_wrong_collector_at_its_start() -> None:
+    """Exits with 2 and one sentence, without a stack trace."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "crawling", "--check", "link"],
+        env={**os.environ, "CRAWLSTREAM_TRACES": "collector:4318"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "CRAWLSTREAM_TRACES: must be a URL" in done.stderr
 
 
 def test_off_imports_nothing() -> None:
