@@ -23,6 +23,7 @@ from scrapy.http import Response
 from crawling.background import Tasks
 from crawling.failures import TooLarge
 from crawling.lease.expired import GrantExpired
+from crawling.lease.last_contact import CONTACT_WITHIN_S
 from crawling.lease.leases import Leases
 from crawling.lease.machines import OtherMachine
 from crawling.page.page import Page
@@ -76,6 +77,10 @@ class FrontierCalls(Protocol):
         """Report how a site reacted to a reserved request."""
         ...
 
+    async def beat(self, partition: int) -> int:
+        """Contact a partition; return the epoch of its Redis."""
+        ...
+
 
 class Elsewhere:
     """Finds the files that redirects lead to on other sites."""
@@ -95,7 +100,7 @@ class Elsewhere:
         self._leases = leases
         self._tasks = tasks
         self._fetch = fetch
-        self._reserve, self._reacted = clients.reserve, clients.reacted
+        self._reserve, self._reacted, self._beat = clients.reserve, clients.reacted, clients.beat
         self._numbers = itertools.count()
 
     def is_needed(self, page: Page, moved: RobotsNote) -> bool:
@@ -159,7 +164,7 @@ class Elsewhere:
         """Fetch a file when its time has come; report the reaction of its site, and the file."""
         file = file_of(url)
         await asyncio.sleep(place.wait_ms / 1000)
-        if self._leases.of(place.partition).contact.redis_epoch != place.redis_epoch:
+        if not await self._is_valid(place):
             await self._book.forget(file)
             return
         token = f"robots-{next(self._numbers)}"
@@ -195,6 +200,18 @@ class Elsewhere:
         finally:
             self._leases.lose(place.partition, [lent.token])
         await self._report(url, note, place, lent.reaction)
+
+    async def _is_valid(self, place: Reservation) -> bool:
+        """Return whether the Redis that made a reservation still answers.
+
+        An idle worker has no contact with it for seconds, and no request leaves without.
+        """
+        contact = self._leases.of(place.partition).contact
+        if not contact.came_within(CONTACT_WITHIN_S / 2):
+            left_at = time.monotonic()
+            epoch = await self._beat(place.partition)
+            self._leases.note_answer(place.partition, left_at, epoch)
+        return contact.redis_epoch == place.redis_epoch
 
     async def _report(
         self, url: str, note: RobotsNote, place: Reservation, reaction: SiteReaction | None

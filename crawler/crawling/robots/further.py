@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from functools import partial
 
 from crawling.page.page import Page
@@ -25,6 +26,14 @@ _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.1, 2.0
 """Seconds between two looks for a file that is being fetched."""
 
 
+@dataclass(slots=True)
+class _Look:
+    """A search for the file of an origin, and how many pages wait for it."""
+
+    task: asyncio.Task[bool]
+    pages: int = 0
+
+
 class FurtherRobots:
     """Rules of all origins that further requests go to."""
 
@@ -34,6 +43,7 @@ class FurtherRobots:
         self._elsewhere = elsewhere
         self._known = KnownFiles[RobotsRules]()
         self._turn = asyncio.Lock()
+        self._looks: dict[str, _Look] = {}
 
     def knows(self, page: Page, url: str) -> bool:
         """Return whether the rules for a URL are known; those of the page's own origin are."""
@@ -46,10 +56,28 @@ class FurtherRobots:
         return is_own or not self._verdicts.must_obey(page.lease.profile)
 
     async def learn(self, page: Page, url: str) -> bool:
-        """Return whether the rules for a URL can be had; cancel it when that takes too long."""
-        origin, pause_s = origin_of(url), _FIRST_LOOK_S
-        file = address(f"{origin}/robots.txt")
-        while not self.knows(page, url):
+        """Return whether the rules for a URL can be had; cancel it when that takes too long.
+
+        One look serves all pages that wait for the same file.
+        """
+        if self.knows(page, url):
+            return True
+        origin = origin_of(url)
+        if (look := self._looks.get(origin)) is None:
+            look = self._looks[origin] = _Look(asyncio.ensure_future(self._look(page, origin)))
+        look.pages += 1
+        try:
+            return await asyncio.shield(look.task)
+        finally:
+            look.pages -= 1
+            if not look.pages:
+                look.task.cancel()
+                self._looks.pop(origin, None)
+
+    async def _look(self, page: Page, origin: str) -> bool:
+        """Look for a file until it is there, or is not to be had."""
+        file, pause_s = address(f"{origin}/robots.txt"), _FIRST_LOOK_S
+        while origin not in self._known:
             note = await self._elsewhere.file(page, file)
             if note.word in {b"rules", b"open"}:
                 await self._keep(page, origin, note)

@@ -110,6 +110,10 @@ class Clients:
         """Report how a site reacted to a reserved request."""
         await self.sessions[place.partition].reacted(place, reaction)
 
+    async def beat(self, partition: int) -> int:
+        """Contact a partition; return the epoch of its Redis."""
+        return await self.sessions[partition].beat()
+
     async def wait_for_redis(self, settings: Settings) -> None:
         """Wait until Redis answers, belongs to this cluster and has the same throttle scope."""
         await until_ready("redis", partial(check_frontiers, self.frontiers, "away"))

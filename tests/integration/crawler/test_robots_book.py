@@ -88,6 +88,10 @@ async def test_a_file_of_another_site_is_kept_though_its_reaction_is_not(
                 raise refusal
             told.append(reaction)
 
+        async def beat(self, _: int) -> int:
+            """Answer as the same Redis."""
+            return 1
+
     async def fetch(request: Request) -> Response:
         request.meta[PAGE].reaction = SiteReaction(Reaction.ANSWER)
         return Response(request.url, body=b"User-agent: *")
