@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import psutil
-from lib import mixed_web, tls_web, web
 from lib.load import KEYS, WIDE_OPEN
 from lib.processes import environment, own_kafka, python_path, running
 from lib.webs import ServedWeb, Web, seeds, serving
@@ -35,7 +35,8 @@ __all__ = ["CRAWL", "Speed", "Stage", "Web", "fresh_frontier", "seeds", "stage"]
 CRAWL = CrawlKey("link", "bench", "crawl")
 WARM_UP_PAGES = 300
 MEASURED_S = 10
-_SITES = frozenset({web.__file__, mixed_web.__file__, tls_web.__file__})
+_SITE = "web.py"
+"""End of the path of a program that serves a web."""
 _ROLES = {"redis-server": "redis", "java": "kafka"}
 _ROLE_OF_MODULE = {
     "kafka_monitor": "monitors",
@@ -74,10 +75,10 @@ class Stage:
         crawler = (sys.executable, "-P", "-m", "crawling", spider)
         return await self.speed(crawler, count=workers, env=self.environment)
 
-    async def prepare(self, spider: str = "link", *, tls: str | None = None) -> Frontier:
-        """A frontier that has nothing but seeds of this web."""
+    async def prepare(self, spider: str = "link", **profile: Any) -> Frontier:
+        """A frontier that has nothing but seeds of this web; ``profile``: fields of theirs."""
         return await fresh_frontier(
-            self.redis, self.web.seeds, spider=spider, hosts=self.web.hosts, tls=tls
+            self.redis, self.web.seeds, spider=spider, hosts=self.web.hosts, **profile
         )
 
     @property
@@ -126,7 +127,7 @@ async def fresh_frontier(
     rule: ThrottleRule = WIDE_OPEN,
     spider: str = "link",
     hosts: Sequence[str] | None = None,
-    tls: str | None = None,
+    **profile: Any,
 ) -> Frontier:
     """A frontier under one rule that has nothing but these seeds; links may lead to these hosts."""
     await redis.flushall()
@@ -148,7 +149,7 @@ async def fresh_frontier(
                 seed_url=url,
                 maxdepth=100,
                 allowed_domains=tuple(hosts) if hosts else None,
-                tls=tls,
+                **profile,
             ),
         )
         for offset, url in enumerate(urls)
@@ -170,9 +171,7 @@ def _cpu_s() -> Counter[str]:
 
 def _role(process: psutil.Process) -> str:
     words = process.cmdline()
-    if words[0].startswith("nginx:") or {web.__file__, mixed_web.__file__, tls_web.__file__} & {
-        *words
-    }:
+    if words[0].startswith("nginx:") or any(word.endswith(_SITE) for word in words):
         return "site"
     others = [word for word in _ROLE_OF_MODULE if word in words]
     return _ROLE_OF_MODULE[others[0]] if others else _ROLES.get(process.name(), "crawler")

@@ -75,10 +75,19 @@ async def serving(pages: Web, folder: str) -> AsyncIterator[ServedWeb]:
     """A web on a free port; SetupError if it needs what the machine lacks."""
     port = free_block(2)
     argv, served_web = _real(folder, port) if pages.is_real else _made_up(pages, port)
+    async with running_web(argv, served_web, folder):
+        yield served_web
+
+
+@asynccontextmanager
+async def running_web(
+    argv: Sequence[str], served_web: ServedWeb, folder: str
+) -> AsyncIterator[None]:
+    """A web that a program serves for the length of the block."""
     with running(*argv, folder=folder, PYTHONPATH=python_path("benchmarks")):
         while not await asyncio.to_thread(answers, served_web):
             await asyncio.sleep(0.05)
-        yield served_web
+        yield
 
 
 def answers(served_web: ServedWeb) -> bool:
@@ -107,11 +116,11 @@ def _secret(pages: Web, port: int) -> tuple[Sequence[str], ServedWeb]:
     return argv, replace(counting_web(port + 1), seeds=urls[: SEEDS * tls_web.KEPT_HOSTS])
 
 
-def counting_web(port: int) -> ServedWeb:
+def counting_web(port: int, path: str = "served") -> ServedWeb:
     """The synthetic web, or one that counts its pages as that does."""
 
     def served() -> int:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/served", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=30) as answer:
             return int(answer.read())
 
     return ServedWeb(seeds(port), None, served)
