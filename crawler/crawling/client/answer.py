@@ -39,15 +39,16 @@ def response_of(
     version, status = _status(head[0])
     headers = _headers(request, status, head)
     url = request.url.partition("#")[0]
-    return class_of(headers, url, body)(
+    response = class_of(headers, url, body)(
         url=url,
         status=status,
-        headers=headers,
         body=body,
         flags=flags,
         ip_address=_address(address) if address else None,
         protocol=version,
     )
+    response.headers = headers  # Its own way in would normalize them once more.
+    return response
 
 
 def for_its_status(request: Request, head: Sequence[bytes], problem: Exception) -> Undecoded | None:

@@ -26,12 +26,12 @@ from crawling.lease.pending_report import End, LeaseReport
 from crawling.lease.sites import Sites
 from crawling.lease.slots import SLOW_PER_SLOT, Slots
 from crawling.page.body_budget import BodyBudget
-from crawling.page.page import Page, Phase
+from crawling.page.page import FURTHER, Page, Phase
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Lease
 from crawlstream.model.effects import UNSENT, Outcome, Release, Requeue, SentRequest, Settle
 from crawlstream.model.throttle_table import Reaction, SiteReaction
-from crawlstream.model.url import entry_id, fingerprint
+from crawlstream.model.url import entry_id, fingerprint, look_up_link
 from crawlstream.model.words.price import price_in
 
 START_BY_S = 0.5
@@ -365,10 +365,15 @@ def _first_byte_ms(page: Page, heard: SiteReaction | None, timeout_s: float) -> 
     return None
 
 
+_USUAL_SALTS = frozenset({"", FURTHER})
+
+
 def _identity(entry: Entry) -> str:
     """The fingerprint of an entry; a name of its own for one that could not be crawled anyway."""
     body, salt = entry.body or b"", entry.salt or ""
     try:
+        if entry.method == "GET" and not body and salt in _USUAL_SALTS:
+            return look_up_link(entry.url, salt)[2]
         return fingerprint(entry.url, entry.method, body, salt)
     except InvalidUrl:
         return fingerprint("http://invalid/", entry.method, body, f"{salt} {entry.url}")

@@ -72,6 +72,8 @@ def _extract(
             _find(reading, response, links, refused, obeys=obeys)
             if page and page.is_watched and page.traits is None:
                 page.traits = read_traits(response, reading)
+            if page and page.lease.profile.requisites:
+                page.reading = response.body, reading
         except Exception as error:  # noqa: BLE001  whatever the parser trips over, the page is kept
             log.warning("parse", outcome="links_cut", url=response.url, error=str(error)[:200])
     return links

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from crawling.page.directives import NO_DIRECTIVES, Directives
 from crawling.page.guard_notes import GuardNotes
+from crawling.page.parsed_page import ParsedPage
 from crawling.page.rights import SiteSays
 from crawling.quality.traits import Traits
 from crawlstream.model.crawl import ANSWER_PAGE, Lease
@@ -141,6 +142,8 @@ class Page:
     """Decisions on its links by the waste guard; None: the mode of its crawl is not ``on``."""
     traits: Traits | None = None
     """Text and canonical URL of its response; None: not read."""
+    reading: tuple[bytes, ParsedPage] | None = None
+    """Body and markup of its response, if its requisites are still to be found there."""
     offer: Offer | None = None
     """Payment with its request; None: whatever sends it, or its crawl, does not pay."""
     as_sent: AsSent | None = None

@@ -41,6 +41,10 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 
+def _is_an_end(error: object) -> bool:
+    return not isinstance(error, Exception) or isinstance(error, GivenUp)
+
+
 class GivenUp(Unavailable):
     """The worker is to end, and Kafka or the body store has not come back; the page stays open."""
 
@@ -87,6 +91,31 @@ class Publisher:
             return await self._send([replace(records[0], topic=self._topics.requisites)])
 
         await self._publish(result, send)
+
+    async def requisites(self, results: Sequence[CrawlResult]) -> Sequence[Exception | None]:
+        """Publish requisites together; return why any of them could not be. GivenUp.
+
+        Those that Kafka does not take so are published one by one, in a shorter form.
+        """
+        records: dict[str, Out] = {}
+        for result in results:
+            value, is_cut = encode_page(result, self._limits)
+            if not (is_cut and self._store):
+                records[result.id] = self._record(self._topics.requisites, result, value)
+        try:
+            await self._send(list(records.values()))
+        except RecordTooLarge as error:
+            records = {key: one for key, one in records.items() if one not in error.records}
+        except GivenUp:
+            raise
+        except Exception:  # noqa: BLE001  each gets an error of its own below
+            records = {}
+        left = [result for result in results if result.id not in records]
+        told = await asyncio.gather(*map(self.requisite, left), return_exceptions=True)
+        errors = {result.id: error for result, error in zip(left, told, strict=True) if error}
+        if given_up := next((one for one in errors.values() if _is_an_end(one)), None):
+            raise given_up
+        return [errors.get(result.id) for result in results]  # type: ignore[misc]
 
     async def placed(self, result: CrawlResult) -> RecordPlace:
         """Publish a page in the same way; return where Kafka has its record for all clients."""
@@ -154,13 +183,15 @@ class Publisher:
         return ()
 
     def _records(self, result: CrawlResult, value: bytes) -> Sequence[Out]:
-        key = result.id.encode()
-        records = [Out(self._topics.crawled, value, key)]
+        records = [self._record(self._topics.crawled, result, value)]
         if self._to_apps and (
             topic := self._topics.for_app(self._topics.crawled, result.crawl.appid)
         ):
-            records.append(Out(topic, value, key, optional=True))
+            records.append(replace(records[0], topic=topic, optional=True))
         return records
+
+    def _record(self, topic: str, result: CrawlResult, value: bytes) -> Out:
+        return Out(topic, value, result.id.encode())
 
     async def _keep(self, store: BodyStore, body: bytes) -> str:
         return await self.insist("body_store", lambda: store.keep(body))

@@ -34,9 +34,8 @@ class TracedPublisher(Publisher):
         trace.published_at = clock()
         return sent
 
-    def _records(self, result: CrawlResult, value: bytes) -> Sequence[Out]:
-        records = super()._records(result, value)
+    def _record(self, topic: str, result: CrawlResult, value: bytes) -> Out:
+        record = super()._record(topic, result, value)
         if (trace := self._leases.trace_of(result.id)) is None:
-            return records
-        header = ("traceparent", trace.header.encode())
-        return [replace(each, headers=(*each.headers, header)) for each in records]
+            return record
+        return replace(record, headers=(("traceparent", trace.header.encode()),))

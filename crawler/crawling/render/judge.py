@@ -14,13 +14,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from crawling.client.curl_request import place_of
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.statuses import REFUSALS
-from crawlstream.model.throttle_table import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.url import host_of, origin_of
 from crawlstream.model.web.address import address
 
@@ -41,7 +42,8 @@ _KINDS: Mapping[str, str] = MappingProxyType(
 ``Other`` is the script of a worker."""
 _INSIDE = frozenset({"about", "blob", "data"})
 """Schemes of URLs that the browser loads without a connection."""
-_ENDS_HOST = r"[/?#\\]"
+_ENDS_HOST = re.compile(r"[/?#\\]")
+_PLACES_REMEMBERED = 4096
 _REST_S = 60.0
 """Seconds without further requests from this crawler to a site that refused one."""
 _MOST_RESTS = 10_000
@@ -140,6 +142,16 @@ _BY_ITSELF = frozenset({"origin", "referer", "user-agent", "cookie", "upgrade-in
 """Headers that the browser adds."""
 
 
+class _Place(NamedTuple):
+    """Throttle rules for a scheme, host and port."""
+
+    site: str
+    rule: ThrottleRule
+    is_blocked: bool
+    most: int
+    """Limit of further requests to the site."""
+
+
 @dataclass(slots=True)
 class Judge:
     """Decides about the further requests of one page."""
@@ -169,6 +181,8 @@ class Judge:
     no browser needs their files to show a text."""
     elsewhere: Counter[str] = field(default_factory=Counter)
     """Number of sent requests to each other site, if it is strict."""
+    _places: dict[str, _Place] = field(default_factory=dict)
+    """Rules by scheme, host and port, as URLs have them."""
 
     async def verdict(self, asked: FurtherRequest) -> Decision:
         """Return the verdict on a request; count it if it may leave."""
@@ -187,7 +201,7 @@ class Judge:
             return Decision.ROBOTS
         # The browser sends a preflight before such a request and does not report it.
         cost = 1 if origin == self.origin or asked.is_simple else 2
-        verdict = self._count(cost, self.table.site_of(asked.url))
+        verdict = self._count(cost, self._place(asked.url))
         if verdict is Decision.SENT:
             self.let_go(asked.url, cost)
         return verdict
@@ -210,15 +224,30 @@ class Judge:
 
     def why_not(self, url: str) -> Decision | None:
         """Return the verdict that refuses all requests to the site of a URL, if there is one."""
-        rule = self.table.rule_for(url)
-        if self.table.block_of(url) or rule.is_paused or not rule.effective_hits:
+        place = self._place(url)
+        if place.is_blocked or place.rule.is_paused or not place.rule.effective_hits:
             return Decision.BLOCKED
-        return Decision.REFUSED if self.table.site_of(url) in self.rests else None
+        return Decision.REFUSED if place.site in self.rests else None
 
-    def _count(self, cost: int, site: str) -> Decision:
+    def site_of(self, url: str) -> str:
+        """Return the rate-limit unit of a URL."""
+        return self._place(url).site
+
+    def _place(self, url: str) -> _Place:
+        """Return the rules of the place of a URL, which are looked up once for a page."""
+        end = url.find("/", url.find("//") + 2)
+        name = url[:end] if end > 0 else url
+        if (place := self._places.get(name)) is None:
+            table, site = self.table, self.table.site_of(url)
+            most, is_blocked = table.rule_for(site).render, table.block_of(url) is not None
+            place = self._places[name] = _Place(site, table.rule_for(url), is_blocked, most)
+        return place
+
+    def _count(self, cost: int, place: _Place) -> Decision:
+        site = place.site
         is_own = site == self.site
         sent = self.own if is_own else self.elsewhere[site] if self.is_strict else None
-        if sent is not None and sent + cost > self.table.rule_for(site).render:
+        if sent is not None and sent + cost > place.most:
             return Decision.CAPPED
         if self.sent + cost > self.most or not self.may_send():
             return Decision.CAPPED
@@ -232,7 +261,7 @@ class Judge:
     def answered(self, url: str, status: int) -> bool:
         """Note the answer to a further request; return whether the page's own site refused it."""
         try:
-            site = self.table.site_of(url)
+            site = self.site_of(url)
         except (InvalidUrl, ValueError):
             return False
         self.rests.note_status(site, status)
@@ -246,7 +275,12 @@ def _origin_in(url: str) -> str:
     the browser would not connect to the host that was judged.
     """
     scheme, _, rest = url.partition("://")
-    place = address(f"{scheme}://{re.split(_ENDS_HOST, rest, maxsplit=1)[0]}/")
+    return _origin_at(f"{scheme}://{_ENDS_HOST.split(rest, maxsplit=1)[0]}/")
+
+
+@lru_cache(_PLACES_REMEMBERED)
+def _origin_at(url: str) -> str:
+    place = address(url)
     if host_of(place) != host_of(url):
         raise InvalidUrl(f"{host_of(url)[:100]!r} is not the canonical form of {host_of(place)}")
     return origin_of(place)

@@ -70,11 +70,15 @@ class Requisite:
 
 def requisites_of(response: HtmlResponse) -> list[Requisite]:
     """Return the different requisites of a page, in the order of its markup."""
-    reading = ParsedPage(response)
-    resolve = Hrefs(reading.base, response.encoding).resolve
+    return requisites_in(ParsedPage(response), response.encoding, response.url)
+
+
+def requisites_in(reading: ParsedPage, encoding: str, url: str) -> list[Requisite]:
+    """Return the same of a page that is parsed."""
+    resolve = Hrefs(reading.base, encoding).resolve
     elements = islice(reading.elements("*"), _MOST_ELEMENTS)
     references = (found for element in elements for found in _references_of(element))
-    return _resolved(references, resolve, response.url)
+    return _resolved(references, resolve, url)
 
 
 def requisites_of_styles(response: Response) -> list[Requisite]:

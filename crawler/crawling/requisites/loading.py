@@ -10,9 +10,9 @@ import asyncio
 import heapq
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 from scrapy.http import Response
@@ -21,7 +21,6 @@ from crawling.failures import reason_of
 from crawling.lease.expired import GrantExpired
 from crawling.metrics import REQUISITES
 from crawling.page.page import Page
-from crawling.publish.publisher import GivenUp
 from crawling.render.judge import Decision, FurtherRequest, Judge
 from crawling.requisites.found import STYLESHEET, TYPES, Requisite, requisites_of_styles
 from crawling.requisites.known import KnownRequisites, Place
@@ -60,21 +59,28 @@ class RobotsOfOrigins(Protocol):
 
 
 class Fetched(NamedTuple):
-    """A response, unpacked, and the function that publishes it, unless its status is retried."""
+    """A response, unpacked, and the page that stands for its request."""
 
     response: Response
-    publish: Callable[[], Awaitable[None]]
-    """Raises GivenUp."""
+    lent: Page
 
 
-class Fetch(Protocol):
-    """Requests a requisite."""
+class RequisiteClient(Protocol):
+    """Requests requisites, and publishes them."""
 
-    async def __call__(self, page: Page, url: str, *, most_bytes: int, until: float) -> Fetched:
+    async def fetch(self, url: str, *, most_bytes: int, until: float) -> Fetched:
         """Return the response; raise as a download does, or GrantExpired.
 
         ``until``: when it is too late, by the monotonic clock.
         """
+        ...
+
+    async def publish(self, some: Sequence[Fetched]) -> Sequence[Exception | None]:
+        """Publish responses together; return why any of them could not be. GivenUp."""
+        ...
+
+    def let_go(self, some: Iterable[Fetched]) -> None:
+        """Forget responses that are published, or are not to be."""
         ...
 
 
@@ -83,6 +89,7 @@ class _Wanted:
     rank: int
     number: int
     url: str
+    origin: str
     is_named: bool
     """True if the page itself names it: its rules are read if it is a stylesheet."""
     hops: int = 0
@@ -92,21 +99,29 @@ class _Wanted:
 
 @dataclass(slots=True, kw_only=True)
 class Loading:
-    """The requisites of one page on their way."""
+    """The requisites of one page on their way.
+
+    A few tasks request them, one after the other each, and one publishes what has come meanwhile:
+    Kafka gathers records for a while.
+    """
 
     page: Page
     judge: Judge
     robots: RobotsOfOrigins
     known: KnownRequisites
-    fetch: Fetch
+    client: RequisiteClient
     reading: Callable[[Callable[[], list[Requisite]]], list[Requisite]]
     """Calls a function that may be expensive for the sake of a stranger's markup."""
     most_bytes: int
     timeout_s: float
-    _loads: set[asyncio.Task[None]] = field(default_factory=set)
-    """Requests in flight."""
-    _others: set[asyncio.Task[None]] = field(default_factory=set)
-    """Publications, and looks for a robots.txt."""
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _ended: asyncio.Future[None] | None = None
+    """Done when no task is left, or one has failed."""
+    _requesting: int = 0
+    """Tasks that request."""
+    _arrived: list[tuple[_Wanted, Fetched]] = field(default_factory=list)
+    """Responses that are to be published."""
+    _is_publishing: bool = False
     _until: float = 0.0
     _bytes: int = 0
     _came: int = 0
@@ -148,38 +163,62 @@ class Loading:
         return (self.page.lease.crawl, self.page.lease.run), self.judge.site
 
     async def _all(self) -> None:
-        loads, others = self._loads, self._others
+        self._begin()
         try:
-            while True:
-                self._begin()
-                if not loads and not others:
-                    return
-                done, _ = await asyncio.wait(loads | others, return_when=asyncio.FIRST_COMPLETED)
-                loads -= done
-                others -= done
-                for task in done:
-                    task.result()
+            if self._tasks:
+                self._ended = asyncio.get_running_loop().create_future()
+                await self._ended
         finally:
-            for task in loads | others:
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*loads, *others, return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._let_go(self._arrived, is_lost=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if self._ended is None or self._ended.done():
+            return
+        if error:
+            self._ended.set_exception(error)
+        elif not self._tasks:
+            self._ended.set_result(None)
 
     def _begin(self) -> None:
-        """Begin as many requests as may be in flight, and look for each robots.txt on the way."""
-        is_in_time = time.monotonic() < self._until and self.page.is_open
-        while is_in_time and self._wanted and len(self._loads) < AT_ONCE:
+        """Have as many tasks request as there may be."""
+        while self._requesting < AT_ONCE and (wanted := self._next()):
+            self._requesting += 1
+            self._spawn(self._request_all(wanted))
+
+    async def _request_all(self, wanted: _Wanted | None) -> None:
+        """Request one after the other."""
+        try:
+            while wanted is not None:
+                await self._load(wanted)
+                wanted = self._next()
+        finally:
+            self._requesting -= 1
+
+    def _next(self) -> _Wanted | None:
+        """Return the next one to request; look for the robots.txt of others on the way."""
+        while self._wanted and time.monotonic() < self._until and self.page.is_open:
             wanted = heapq.heappop(self._wanted)
-            origin = origin_of(wanted.url)
-            if origin in self._unknown:
+            if wanted.origin in self._unknown:
                 self._miss(wanted, UNKNOWN_ROBOTS)
             elif self.robots.knows(self.page, wanted.url):
-                self._loads.add(asyncio.ensure_future(self._load(wanted)))
+                return wanted
             elif why_not := self.judge.why_not(wanted.url):
                 self._miss(wanted, why_not)
             else:
-                self._by_origin[origin].append(wanted)
-                if len(self._by_origin[origin]) == 1:
-                    self._others.add(asyncio.ensure_future(self._look(origin, wanted.url)))
+                self._by_origin[wanted.origin].append(wanted)
+                if len(self._by_origin[wanted.origin]) == 1:
+                    self._spawn(self._look(wanted.origin, wanted.url))
+        return None
 
     async def _look(self, origin: str, url: str) -> None:
         """Look for the robots.txt of an origin; its requisites go on, or are missing."""
@@ -193,6 +232,7 @@ class Loading:
             self._unknown.add(origin)
         for wanted in self._by_origin.pop(origin):
             heapq.heappush(self._wanted, wanted)
+        self._begin()
 
     def _want(
         self, found: Iterable[Requisite], *, is_named: bool, hops: int = 0, is_left: bool = False
@@ -202,11 +242,11 @@ class Loading:
                 continue
             self._seen.add(one.url)
             try:
-                origin_of(one.url)
+                origin = origin_of(one.url)
             except InvalidUrl:
                 continue
             self._number += 1
-            wanted = _Wanted(one.rank, self._number, one.url, is_named, hops, is_left)
+            wanted = _Wanted(one.rank, self._number, one.url, origin, is_named, hops, is_left)
             heapq.heappush(self._wanted, wanted)
 
     async def _load(self, wanted: _Wanted) -> None:
@@ -215,9 +255,13 @@ class Loading:
             self._repeats += 1
             REQUISITES.labels("known").inc()
             return
-        why = await self._request(wanted)
+        why: str = LATE
+        try:
+            why = await self._request(wanted)
+        finally:
+            if why:
+                self.known.remove(run, url)
         if why:
-            self.known.remove(run, url)
             self._miss(wanted, why)
 
     async def _request(self, wanted: _Wanted) -> str:
@@ -229,7 +273,7 @@ class Loading:
         if verdict is not Decision.SENT:
             return verdict
         try:
-            found = await self.fetch(self.page, wanted.url, most_bytes=most, until=self._until)
+            found = await self.client.fetch(wanted.url, most_bytes=most, until=self._until)
         except GrantExpired:
             return LATE
         except Exception as error:  # noqa: BLE001  whatever it is, the page goes on without it
@@ -239,31 +283,49 @@ class Loading:
             return why
         response = found.response
         self._bytes += len(response.body)
-        self._answered.add(self.judge.table.site_of(wanted.url))
+        self._answered.add(self.judge.site_of(wanted.url))
         self.judge.answered(wanted.url, response.status)
         if response.status in RETRIED:
+            self.client.let_go([found])
             return f"http_{response.status}"
-        self._others.add(asyncio.ensure_future(self._publish(wanted, found.publish)))
+        self._arrived.append((wanted, found))
+        if not self._is_publishing:
+            self._is_publishing = True
+            self._spawn(self._publish_all())
         self._go_on(wanted, response)
         return ""
 
-    async def _publish(self, wanted: _Wanted, publish: Callable[[], Awaitable[None]]) -> None:
-        """Publish a response while further requests leave: Kafka gathers records for a while."""
+    async def _publish_all(self) -> None:
+        """Publish responses while further requests leave, as long as there are any."""
+        while self._arrived:
+            some, self._arrived = self._arrived, []
+            await self._publish(some)
+        self._is_publishing = False
+
+    async def _publish(self, some: Sequence[tuple[_Wanted, Fetched]]) -> None:
+        errors: Sequence[Exception | None] = ()
         try:
-            await publish()
-        except GivenUp:
-            raise
-        except Exception as error:  # noqa: BLE001  a record that its topic does not take, say
-            log.warning("requisites", outcome="unpublished", error=repr(error)[:200])
+            errors = await self.client.publish([fetched for _, fetched in some])
+        finally:
+            self._let_go(some, is_lost=not errors)
+        for (wanted, _), error in zip(some, errors, strict=True):
+            if error is None:
+                self._came += 1
+                REQUISITES.labels("came").inc()
+            else:
+                log.warning("requisites", outcome="unpublished", error=repr(error)[:200])
+                self.known.remove(self._place[0], wanted.url)
+                self._miss(wanted, reason_of(error))
+
+    def _let_go(self, some: Sequence[tuple[_Wanted, Fetched]], *, is_lost: bool) -> None:
+        """Forget responses; those that are lost have to be requested again."""
+        self.client.let_go(fetched for _, fetched in some)
+        for wanted, _ in some if is_lost else ():
             self.known.remove(self._place[0], wanted.url)
-            self._miss(wanted, reason_of(error))
-            return
-        self._came += 1
-        REQUISITES.labels("came").inc()
 
     def _rest(self, url: str) -> None:
         """Leave another site alone that has answered nothing to this page."""
-        site = self.judge.table.site_of(url)
+        site = self.judge.site_of(url)
         if site != self.judge.site and site not in self._answered:
             self.judge.rests.note(site)
 
@@ -276,6 +338,9 @@ class Loading:
         elif wanted.rank == STYLESHEET and wanted.is_named and response.status == 200:
             found = self.reading(lambda: requisites_of_styles(response))
             self._want(found, is_named=False)
+        else:
+            return
+        self._begin()
 
     def _miss(self, wanted: _Wanted, why: str) -> None:
         if not wanted.is_named and why in _FOR_ANOTHER_PAGE:

@@ -30,7 +30,8 @@ from crawling.publish.link_sender import LinkSender, LinkTopic
 from crawling.publish.publisher import Publisher
 from crawling.publish.spill import Spiller
 from crawling.publish.traced import TracedPublisher
-from crawling.requisites.requisites import RequisiteParts, Requisites
+from crawling.requisites.fetching import RequisiteParts
+from crawling.requisites.requisites import Requisites
 from crawling.response.outcome import Outcomes
 from crawling.robots.elsewhere import Elsewhere
 from crawling.robots.further import FurtherRobots
@@ -47,7 +48,6 @@ from crawling.runtime.request_source import RequestSource
 from crawling.runtime.sessions import Sessions
 from crawling.runtime.spare_return import SpareReturn
 from crawling.runtime.way import Way
-from crawling.spiders.base import ClusterSpider
 from crawling.tls.targets import require
 from crawling.waste.watch import WasteWatch
 from crawlstream.boot.settings import Settings
@@ -164,11 +164,6 @@ def _requisites(
     noting: Callable[[Page], AbstractContextManager[None]],
 ) -> Requisites:
     """Return what archives requisites; it also archives redirects."""
-
-    def spider() -> ClusterSpider:
-        assert isinstance(crawler.spider, ClusterSpider), "it is open"
-        return crawler.spider
-
     requisites = Requisites(
         RequisiteParts(
             leases=outcomes.leases,
@@ -177,7 +172,6 @@ def _requisites(
             table=clients.rules.table,
             fetch=way.fetch_by_proxy,
             noting=noting,
-            spider=spider,
             settings=outcomes.settings,
             agent=crawler.settings["USER_AGENT"] or "",
         )

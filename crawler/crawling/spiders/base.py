@@ -74,42 +74,57 @@ class ClusterSpider(Spider):
         if isinstance(first, str) or len(first) != 2:
             raise TypeError("links of a result must be pairs of URL and text")
         page = page_of(response)
-        lease, entry, profile = page.lease, page.lease.entry, page.lease.profile
-        request = response.request
-        return CrawlResult(
-            id=page.id,
-            crawl=lease.crawl,
-            run=lease.run,
-            attrs=profile.attrs if attrs is _AS_ASKED else attrs,
-            url=entry.url,
-            response_url=response.url,
-            status_code=response.status,
-            request_headers=_all_of(request.headers) if request else {},
-            response_headers=_all_of(response.headers),
-            **_body_of(page, response),
-            **_statements_of(page, response),
-            encoding=response.encoding if isinstance(response, TextResponse) else None,
-            links=_followed(page, links),
-            timestamp=page.received_at,
-            depth=entry.depth,
-            seed_url=profile.seed_url or (*entry.redirect_urls, entry.url)[0],
-            attempt=lease.attempt,
-            latency_ms=page.latency_ms,
-            ip=str(response.ip_address) if response.ip_address else None,
-            parent_url=entry.parent_url,
-            redirect_urls=entry.redirect_urls,
-            uuid=profile.uuid,
-            recovered=lease.recovered,
-            firing=lease.firing,
-            lastmods=() if page.keeps_links else lastmods,
-            proxy=page.proxy,
-            tls_profile=page.tls,
-            render=page.render,
-            method=str(request.method) if request else "GET",
-            signed=page.signed,
-            payment=page.payment,
-            incomplete=INCOMPLETE in response.flags,
-        )
+        asked = page.lease.profile.attrs if attrs is _AS_ASKED else attrs
+        return result_of(page, response, links, attrs=asked, lastmods=lastmods)
+
+
+def result_of(
+    page: Page,
+    response: Response,
+    links: Sequence[tuple[str, str]] = (),
+    *,
+    attrs: Mapping[str, object] | None,
+    lastmods: Sequence[str] = (),
+    kind: str | None = None,
+) -> CrawlResult:
+    """Return the record of a response, of another kind than a page if that is given."""
+    lease, entry, profile = page.lease, page.lease.entry, page.lease.profile
+    request = response.request
+    return CrawlResult(
+        id=page.id,
+        crawl=lease.crawl,
+        run=lease.run,
+        attrs=attrs,
+        url=entry.url,
+        response_url=response.url,
+        status_code=response.status,
+        request_headers=_all_of(request.headers) if request else {},
+        response_headers=_all_of(response.headers),
+        **_body_of(page, response),
+        **_statements_of(page, response),
+        encoding=response.encoding if isinstance(response, TextResponse) else None,
+        links=_followed(page, links),
+        timestamp=page.received_at,
+        depth=entry.depth,
+        seed_url=profile.seed_url or (*entry.redirect_urls, entry.url)[0],
+        attempt=lease.attempt,
+        latency_ms=page.latency_ms,
+        ip=str(response.ip_address) if response.ip_address else None,
+        parent_url=entry.parent_url,
+        redirect_urls=entry.redirect_urls,
+        uuid=profile.uuid,
+        recovered=lease.recovered,
+        firing=lease.firing,
+        lastmods=() if page.keeps_links else lastmods,
+        proxy=page.proxy,
+        tls_profile=page.tls,
+        render=page.render,
+        method=str(request.method) if request else "GET",
+        signed=page.signed,
+        payment=page.payment,
+        incomplete=INCOMPLETE in response.flags,
+        kind=kind,
+    )
 
 
 def require_cluster_spider(spider: type[Spider]) -> None:
@@ -166,7 +181,7 @@ def _followed(page: Page, links: Sequence[tuple[str, str]]) -> Sequence[tuple[st
 
 
 def _all_of(headers: Headers) -> Mapping[bytes, Sequence[bytes]]:
-    return {name: headers.getlist(name) for name in headers}
+    return dict(dict.items(headers))  # Its own way in normalizes each name once more.
 
 
 RedisSpider = ClusterSpider

@@ -17,7 +17,7 @@ import pytest
 from crawling.publish import publisher as publish
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.settings import load_settings
-from crawlstream.bus.records import Out
+from crawlstream.bus.records import Out, RecordTooLarge
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.result import CrawlResult
@@ -107,6 +107,43 @@ async def test_a_body_that_fits_is_not_stored(tmp_path: Path) -> None:
     assert not (tmp_path / "bodies").exists()
     assert ["body_ref" in record for record in topic.records] == [False, False]
     assert topic.records[1]["body_truncated"] is True
+
+
+class SmallTopic(Topic):
+    """A stand-in for a Kafka that refuses records over 30 KB, and any of a text that it bans."""
+
+    async def send(self, records: Sequence[Out]) -> None:
+        """Take over those that are small enough."""
+        if any(b"banned" in record.value for record in records):
+            raise ValueError("banned")
+        large = [record for record in records if len(record.value) > 30_000]
+        await super().send([record for record in records if record not in large])
+        if large:
+            raise RecordTooLarge("too large", large)
+
+
+async def test_requisites_are_published_together_and_none_takes_others_along(
+    tmp_path: Path,
+) -> None:
+    """A body that has to be cut is stored first, a record that is refused is cut; others go on."""
+    topic, store = SmallTopic(), f"file://{tmp_path}/bodies"
+    settings = load_settings(max_body_bytes=60_000, body_store=store)
+    sizes = {"1": 10, "2": 50_000, "3": 70_000, "4": 20}
+    some = [replace(PAGE, id=name, body=b"x" * size) for name, size in sizes.items()]
+    publishing = Publisher(topic, settings)  # type: ignore[arg-type]
+    assert await publishing.requisites(some) == [None] * 4
+    records = {record["id"]: record for record in topic.records}
+    assert len(topic.records) == len(sizes)
+    assert [records[name].get("body_truncated", False) for name in sizes] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert {len(whole(records[name])) for name in "23"} == {50_000, 70_000}
+    banned = replace(PAGE, id="5", body=b"banned")
+    none, error = await publishing.requisites([some[0], banned])
+    assert (none, str(error)) == (None, "banned")
 
 
 async def test_a_screenshot_is_in_the_store_or_in_the_record(tmp_path: Path) -> None:

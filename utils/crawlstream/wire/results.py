@@ -14,6 +14,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -35,12 +36,17 @@ NOT_CHARSETS = frozenset(
 )
 """Codecs of Python that a page never means; punycode takes quadratic time."""
 
+_LIKE_ASCII = frozenset({"ascii", "cp1251", "cp1252", "iso8859-1", "iso8859-15", "utf-8"})
+"""Codecs that have ASCII in its place. Those of 8 bits take fifty times as long for it."""
+
 _BINARY = "binary"
 """Value of ``encoding`` for a page that is not text: the field is always a string."""
 
 BODIES = frozenset({"as_sent", "body", "screenshot_body"})
 """Fields that hold a body; it may be of megabytes."""
 
+_NAMES_REMEMBERED = 4096
+"""Names of headers; there are few."""
 _LONGEST_CHARACTER = 8
 """Bytes of the longest character; a cut body may end in the middle of one."""
 
@@ -63,7 +69,7 @@ def encode_page(result: CrawlResult, limits: ResultLimits = _DEFAULT_LIMITS) -> 
 
 def timestamp(at_s: float) -> str:
     """Return epoch seconds as naive UTC with microseconds, the only form that clients know."""
-    return datetime.fromtimestamp(at_s, UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="microseconds")[: -len("+00:00")]
 
 
 def _place(result: CrawlResult) -> dict[str, Any]:
@@ -167,6 +173,8 @@ def _text(body: bytes, encoding: str, *, is_cut: bool) -> str | None:
         codec = codecs.lookup(encoding).name
         if codec in NOT_CHARSETS:
             return None
+        if codec in _LIKE_ASCII and body.isascii():
+            return body.decode("ascii")
         text = body.decode(encoding)
         return text if codec == "utf-8" or text.encode(encoding) == body else None
     except UnicodeDecodeError as error:
@@ -178,7 +186,7 @@ def _text(body: bytes, encoding: str, *, is_cut: bool) -> str | None:
 
 
 def _headers(headers: Headers) -> Mapping[str, Sequence[str]]:
-    return {_readable(name): list(map(_readable, values)) for name, values in headers.items()}
+    return {_name(name): list(map(_readable, values)) for name, values in headers.items()}
 
 
 def _readable(raw: bytes) -> str:
@@ -187,6 +195,9 @@ def _readable(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         return raw.decode("latin-1")
+
+
+_name = lru_cache(_NAMES_REMEMBERED)(_readable)
 
 
 def _cut(record: dict[str, Any], excess: int, share: int) -> bool:
