@@ -65,7 +65,7 @@ def crawl(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Crawl now and again and again, by a schedule: 30m, 12h, 1d, 7d, or a cron"
+            help="Crawl now, and repeat it by a schedule: 30m, 12h, 1d, 7d, or a cron"
             " expression in UTC.",
         ),
     ] = None,

@@ -520,7 +520,7 @@ async def test_browsers_see_pages(rest: RestProcess, wait_until: WaitUntil) -> N
         "/ui/crawls?state=running": b"&lt;b&gt;shown&lt;/b&gt;",
         f"/ui/crawl?appid={APP}&crawlid={name}": b"127.0.0.1",
         f"/ui/crawl/failures?appid={APP}&crawlid={name}": b"No page of this crawl has failed.",
-        f"/ui/crawl/pages?appid={APP}&crawlid={name}": b"No page has come yet.",
+        f"/ui/crawl/pages?appid={APP}&crawlid={name}": b"No page has been delivered yet.",
         "/ui/processes": b"kafka-monitor",
         "/ui/domains": b"default",
         "/ui/rejected": b"Rejected",
