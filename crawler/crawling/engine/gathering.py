@@ -10,13 +10,14 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 
 from crawling.links.by_priority import by_priority, change_of
-from crawling.links.by_verdict import Judge, by_verdict
+from crawling.links.by_verdict import by_verdict
 from crawling.links.children import Children, Outlinks
 from crawling.links.sitemap_files import SitemapFiles, follows_links, sitemaps_at
 from crawling.page.page import Page
 from crawling.page.page_traits import traits_of
 from crawling.parts import Parts
 from crawling.quality.parameter_rules import parameter_rules
+from crawling.waste.decisions import LinkJudge
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.result import CrawlResult
 
@@ -85,7 +86,7 @@ class Gathering:
             self._add(links, 0)
 
     @cached_property
-    def _judge(self) -> Judge | None:
+    def _judge(self) -> LinkJudge | None:
         """Decisions about links, by the page that has them; None: the guard decides nothing."""
         waste = self._parts.endings.waste
         if waste is None or self._page.guard is None:
@@ -97,7 +98,7 @@ class Gathering:
         """Add links to pages, as their parameters and the waste guard have it."""
         rules, judge = self._parameters, self._judge
         clean = replace(links, urls=[rules.clean(url) for url in links.urls]) if rules else links
-        if judge is None:
+        if judge is None or judge.follows_all(clean.urls):
             self._add(clean, change)
             return
         is_listed = not self._fetches_pages or self._page.lease.entry.is_sitemap

@@ -8,7 +8,7 @@ from scrapy.http import HtmlResponse, Response
 from crawling.page.page import Page
 from crawling.page.parsed_page import ParsedPage
 from crawling.quality.canonical import canonical_of
-from crawling.quality.page_text import PageText
+from crawling.quality.page_text import signature_of
 from crawling.quality.traits import NO_TRAITS, Traits
 
 log = structlog.get_logger()
@@ -34,6 +34,6 @@ def read_traits(response: Response, reading: ParsedPage | None) -> Traits:
     links = headers.getlist(b"Link") if b"Link" in headers else []
     if reading is None:
         return Traits(None, canonical_of(url, links, url, ()))
-    text = PageText(reading.texts, url)
+    signature = signature_of(reading.texts, url, reading.hidden_texts)
     canonical = canonical_of(url, links, reading.base, reading.canonicals)
-    return Traits(text if text.nodes else None, canonical)
+    return Traits(signature, canonical)

@@ -7,10 +7,10 @@ may have several roots, which count as one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, islice
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 from lxml import etree
 from scrapy.http import HtmlResponse
@@ -50,15 +50,18 @@ class ParsedPage:
             yield from root.iter(*names)
 
     @property
-    def texts(self) -> Iterable[str]:
-        """Different text nodes, in their order, without those that a script or style is.
-
-        Visible text that equals all of a script is left out, too.
-        """
-        found = dict.fromkeys(chain.from_iterable(map(_texts_of, self._roots)))
-        for element in self.elements("script", "style"):
-            found.pop(element.text, None)
+    def texts(self) -> Sequence[str]:
+        """Text nodes, in their order; also those of scripts and styles."""
+        found: list[str] = []
+        for root in self._roots:
+            found += _texts_of(root)
         return found
+
+    @property
+    def hidden_texts(self) -> Collection[str]:
+        """Texts of scripts and styles."""
+        found = {element.text for element in self.elements("script", "style")}
+        return cast("set[str]", found - {None})
 
     @property
     def canonicals(self) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from zlib import crc32
 
 from crawling.quality.family import families_of
@@ -10,8 +11,11 @@ from crawlstream_frontier.waste.votes import HOST, PagePair, SitePlace
 
 _MOST_PAIRED = 8
 """Parameters of a URL that are compared."""
+_PLACES_REMEMBERED = 8_192
+"""Pages of a site share parents and links; some 4 MB."""
 
 
+@lru_cache(_PLACES_REMEMBERED)
 def place_of(url: str) -> SitePlace:
     """Return the place of an address in its site."""
     return SitePlace(host_hash(host_of(url)), families_of(url, ""))

@@ -10,75 +10,44 @@ and exclusive or, the nodes ``S10 M20`` and ``S20 M10`` are equal.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Collection, Sequence
 from hashlib import blake2b
-from urllib.parse import unquote
 
 MOST_CHARACTERS = 1 << 16
 """Characters of different nodes that count, from the beginning of the page."""
 
 _BORDER = "\x01"
 """Separates nodes. In a page it does so, too."""
+_BORDER_BYTES = _BORDER.encode()
 _SPACES = b" \t\n\r\f"
 _MASK = "#"
 _MOST_NUMBERS = 8
 """Different numbers of an address that count."""
-_MOST_WORDS = 16
-"""Different words of an address that count."""
+_RARE = 16
+"""Digits of a text that are looked at one by one: one character is found faster than several."""
 _AFTER_HOST = re.compile(r"[^:]*://[^/?#]*([^#]*)")
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 _NUMBER = re.compile("[0-9]+")
-_WORD = re.compile(r"[^\W\d_]{4,}")
-_NO_LETTERS = re.compile(rf"[^\w{_BORDER}]|[\d_]")
 
 
-class PageText:
-    """Visible text of one page."""
+def signature_of(nodes: Sequence[str], url: str, hidden: Collection[str] = ()) -> int | None:
+    """Return 64 bits for the text of a page at ``url``; None if it has no text.
 
-    def __init__(self, nodes: Iterable[str], url: str) -> None:
-        """``nodes`` are in the order of the page, and ``url`` is its address."""
-        self._raw = _BORDER.join(dict.fromkeys(nodes))[:MOST_CHARACTERS]
-        self._address = _after_host(url)
-
-    @cached_property
-    def nodes(self) -> list[str]:
-        """Different nodes that count, sorted; each as Latin-1 of its UTF-8. Empty: no text."""
-        masked = _without_numbers(self._raw, self._address)
-        packed = masked.encode("utf-8", "replace").translate(None, _SPACES)
-        nodes = set(packed.decode("latin-1").split(_BORDER))
-        nodes.discard("")
-        return sorted(nodes)
-
-    @cached_property
-    def signature(self) -> int:
-        """64 bits."""
-        return _hash_of(self.nodes)
-
-    @property
-    def text(self) -> int:
-        """32 bits of the signature."""
-        return self.signature >> 32
-
-    @cached_property
-    def bare(self) -> int:
-        """32 bits of the letters of all nodes, in lower case, without words of the own address.
-
-        Pages that differ only in what they repeat of their address have the same.
-        """
-        letters = self._raw.lower()
-        words = dict.fromkeys(_WORD.findall(unquote(self._address).lower()))
-        for word in sorted(list(words)[:_MOST_WORDS], key=len, reverse=True):
-            letters = letters.replace(word, "")
-        nodes = set(_NO_LETTERS.sub("", letters).split(_BORDER))
-        nodes.discard("")
-        packed = (node.encode("utf-8", "replace").decode("latin-1") for node in nodes)
-        return _hash_of(sorted(packed)) >> 32
-
-
-def _hash_of(nodes: list[str]) -> int:
-    packed = _BORDER.join(nodes).encode("latin-1")
-    return int.from_bytes(blake2b(packed, digest_size=8).digest(), "big")
+    ``nodes`` are in the order of the page. ``hidden``: texts of scripts and styles; visible text
+    that equals one is left out, too.
+    """
+    text = _BORDER.join(set(nodes).difference(hidden) if hidden else nodes)
+    if len(text) > MOST_CHARACTERS:  # Then their order counts.
+        visible = [node for node in dict.fromkeys(nodes) if node not in hidden]
+        text = _BORDER.join(visible)[:MOST_CHARACTERS]
+    masked = _without_numbers(text, _after_host(url))
+    packed = masked.encode("utf-8", "replace").translate(None, _SPACES)
+    different = set(packed.split(_BORDER_BYTES))
+    different.discard(b"")
+    if not different:
+        return None
+    digest = blake2b(_BORDER_BYTES.join(sorted(different)), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
 
 
 def _after_host(url: str) -> str:
@@ -88,7 +57,9 @@ def _after_host(url: str) -> str:
 
 def _without_numbers(text: str, address: str) -> str:
     """Return text with a mask for each number that is in an address, too."""
-    numbers = dict.fromkeys(_NUMBER.findall(_ESCAPE.sub(" ", address)))
+    if "%" in address:
+        address = _ESCAPE.sub(" ", address)
+    numbers = dict.fromkeys(_NUMBER.findall(address))
     for number in list(numbers)[:_MOST_NUMBERS]:
         text = _masked(text, number)
     return text
@@ -96,7 +67,7 @@ def _without_numbers(text: str, address: str) -> str:
 
 def _masked(text: str, number: str) -> str:
     """Return text with a mask for each occurrence of a number that is not a part of another."""
-    at = text.find(number)
+    at = _found(text, number, 0)
     if at < 0:
         return text
     pieces: list[str] = []
@@ -107,6 +78,16 @@ def _masked(text: str, number: str) -> str:
         if not is_part:
             pieces += text[begin:at], _MASK
             begin = after
-        at = text.find(number, after)
+        at = _found(text, number, after)
     pieces.append(text[begin:])
     return "".join(pieces)
+
+
+def _found(text: str, number: str, at: int) -> int:
+    """Return ``text.find(number, at)``: sooner where its first digit is rare."""
+    for _ in range(_RARE):
+        at = text.find(number[0], at)
+        if at < 0 or text.startswith(number, at):
+            return at
+        at += 1
+    return text.find(number, at)

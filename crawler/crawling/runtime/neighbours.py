@@ -113,7 +113,7 @@ class Neighbours:
             return False
         with self._noting(page):
             text = read_traits(response, ParsedPage(response)).text
-        return text is not None and text.text in question.texts
+        return text is not None and text in question.texts
 
     def _leads_away(self, page: Page, response: Response) -> bool:
         """Return whether a response redirects to another site: a login, or who asks for consent."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from crawling.quality.address_parts import host_hash
+from crawling.waste.evidence import PageEvidence
 from crawling.waste.trails import Trails
 from crawling.waste.trials import Trials
 from crawlstream.model.crawl import Lease
@@ -43,7 +44,7 @@ class _Held(NamedTuple):
 
     round: int
     at: float
-    vote: PageVote
+    vote: PageEvidence | PageVote
 
 
 @dataclass(slots=True)
@@ -54,7 +55,7 @@ class Ballot:
     it had begun. So pages that such a page leads to, which are fetched first, vote before it.
     """
 
-    votes: list[Vote] = field(default_factory=list)
+    votes: list[PageEvidence | Vote] = field(default_factory=list)
     held: deque[_Held] = field(default_factory=deque)
     since: float = 0
     """When the first of these votes was given, by the clock of this process."""
@@ -193,7 +194,7 @@ class Ballots:
         """Return whether crawls act on the verdicts on any site at present."""
         return any(ballot.is_guarded(now) for ballot in self._by_site.values())
 
-    def add(self, site: SiteName, vote: PageVote, now: float) -> None:
+    def add(self, site: SiteName, vote: PageEvidence | PageVote, now: float) -> None:
         """Add a vote; one of the last band counts later."""
         ballot = self.of(site)
         if ballot.size >= MOST_OF_SITE:
@@ -231,4 +232,4 @@ class Ballots:
             return []
         votes, ballot.votes = ballot.votes, []
         self._votes -= len(votes)
-        return votes
+        return [vote.vote() if isinstance(vote, PageEvidence) else vote for vote in votes]

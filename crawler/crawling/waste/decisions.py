@@ -5,6 +5,7 @@ They depend on the URL and the verdicts alone, so a page that is fetched again h
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 from zlib import crc32
 
@@ -20,6 +21,7 @@ _SEARCHES = frozenset({"q", "s", "query", "search", "keyword", "keywords", "text
 """Usual names of the parameter with the words of a search, whose pages are without number."""
 _TRIED, _TRIED_AT = 64, 1
 """Number of links into a refused family of which one is put last, so that verdicts are checked."""
+_OPEN, _REFUSED = FamilyState.OPEN, FamilyState.REFUSED
 _REASONS = {HOST: "guard_host", PARAMETER: "guard_parameter"}
 
 
@@ -52,16 +54,52 @@ def decide(
     """
     if verdicts is None:
         return LinkDecision(url, is_last=is_last or _is_search(url, rules, None))
-    sample = _sample_of(url)
     clean = _without_waste(url, verdicts, main_host, rules)
     place = place_of(clean)
     state, family = verdicts.worst(_judged(place, rules))
-    is_tried = sample % _TRIED == _TRIED_AT and not verdicts.is_sure(family)
-    if state is FamilyState.REFUSED and not is_tried:
+    if state is _REFUSED and not _is_tried(url, family, verdicts):
         return LinkDecision(clean, refused=reason_of(family), family=family)
     is_last = is_last and not any(map(verdicts.allows, place.families))
-    is_last = is_last or state > FamilyState.OPEN or _is_search(clean, rules, verdicts)
+    is_last = is_last or state is not _OPEN or _is_search(clean, rules, verdicts)
     return LinkDecision(clean, is_last=is_last)
+
+
+class LinkJudge:
+    """Decides on the links of one page, which are addresses without fragment."""
+
+    def __init__(
+        self,
+        is_of_site: Callable[[str], bool],
+        verdicts: SiteVerdicts | None,
+        main_host: str,
+        rules: ParameterRules | None,
+        *,
+        is_error: bool = False,
+    ) -> None:
+        """``is_of_site``: whether an address is of the site of the page; others are followed.
+
+        ``is_error``: the page is one that the site shows for pages that do not exist.
+        """
+        self._is_of_site = is_of_site
+        self._verdicts = verdicts
+        self._main_host = main_host
+        self._rules = rules
+        self._is_error = is_error
+
+    def follows_all(self, links: Iterable[str]) -> bool:
+        """Return whether all links, as the page has them, are certain to be followed as they are.
+
+        Where nothing is decided about a site, only searches are put last, and they have a query.
+        """
+        if self._is_error or self._verdicts is not None:
+            return False
+        return not any("?" in link for link in links)
+
+    def __call__(self, url: str) -> LinkDecision:
+        """Return the decision on a link."""
+        if not self._is_of_site(url):
+            return LinkDecision(url)
+        return decide(url, self._verdicts, self._main_host, self._rules, is_last=self._is_error)
 
 
 def reason_of(family: str) -> str:
@@ -96,6 +134,10 @@ def _without_waste(
     return f"{address}?{'&'.join(kept)}" if kept else address
 
 
+def _is_tried(url: str, family: str, verdicts: SiteVerdicts) -> bool:
+    return _sample_of(url) % _TRIED == _TRIED_AT and not verdicts.is_sure(family)
+
+
 def _sample_of(url: str) -> int:
     return crc32(url.encode(errors="surrogatepass")) >> 4
 
@@ -110,10 +152,9 @@ def _judged(place: SitePlace, rules: ParameterRules | None) -> SitePlace:
 
 
 def _is_search(url: str, rules: ParameterRules | None, verdicts: SiteVerdicts | None) -> bool:
-    _, _, query = url.partition("?")
-    if not query:
+    if "?" not in url:
         return False
-    names = {each.partition("=")[0] for each in query.split("&")}
+    names = {each.partition("=")[0] for each in url.partition("?")[2].split("&")}
     return any(
         not (rules and rules.keeps(name)) and not (verdicts and verdicts.allows(PARAMETER + name))
         for name in names & _SEARCHES

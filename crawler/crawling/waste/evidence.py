@@ -1,8 +1,9 @@
-"""Votes of pages that have ended."""
+"""Evidence of pages that have ended, from which votes are made when they are counted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from crawling.page.page import Page
 from crawling.quality.address_parts import address_hash, pairs_of, place_of
@@ -42,18 +43,39 @@ def is_plain(page: Page) -> bool:
     return not (profile.headers or profile.cookie or profile.cookies or profile.useragent)
 
 
-def vote_of(page: Page, is_of_site: Callable[[str], bool]) -> PageVote:
-    """Return the vote of a page that has ended; ``is_of_site``: whether a URL is of its site."""
-    url, parent = page.lease.entry.url, page.lease.entry.parent_url
-    text = page.traits.text if page.traits else None
-    return PageVote(
-        place=place_of(url),
-        parent=place_of(parent) if parent and is_of_site(parent) else None,
-        is_there=200 <= page.status < 300,
-        text=text.text if text else None,
-        address=address_hash(url),
-        pairs=pairs_of(url),
-        from_last=is_last(page.lease.priority) and _has_led_on(page),
+class PageEvidence(NamedTuple):
+    """A page that has ended. Its vote takes more room, and is made sooner with others at once."""
+
+    url: str
+    parent_url: str | None
+    """Page that linked to it; None for a seed, and for a page of another site."""
+    is_there: bool
+    text: int | None
+    from_last: bool
+
+    def vote(self) -> PageVote:
+        """Return the vote of the page; its fields say what these mean."""
+        return PageVote(
+            place=place_of(self.url),
+            parent=place_of(self.parent_url) if self.parent_url else None,
+            is_there=self.is_there,
+            text=self.text,
+            address=address_hash(self.url),
+            pairs=pairs_of(self.url),
+            from_last=self.from_last,
+        )
+
+
+def evidence_of(page: Page, is_of_site: Callable[[str], bool]) -> PageEvidence:
+    """Return the evidence of a page; ``is_of_site``: whether a URL is of its site."""
+    entry, status = page.lease.entry, page.status
+    parent_url = entry.parent_url
+    return PageEvidence(
+        entry.url,
+        parent_url if parent_url and is_of_site(parent_url) else None,
+        200 <= status < 300,
+        page.traits.text if page.traits else None,
+        is_last(page.lease.priority) and _has_led_on(page),
     )
 
 

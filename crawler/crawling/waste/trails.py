@@ -79,6 +79,11 @@ class Trails:
         text = text_of(name)
         return family_hash(name) in self._last if text is None else text in self._texts
 
+    @property
+    def wants_pages(self) -> bool:
+        """Return whether pages may be added to any trail."""
+        return bool(self._last or self._texts)
+
     def add(self, families: Iterable[str], url: str, text: int) -> None:
         """Add a page with its text to its trails."""
         if text in self._texts:

@@ -25,10 +25,11 @@ from crawling.metrics import (
 )
 from crawling.page.guard_notes import GuardNotes
 from crawling.page.page import Page
+from crawling.quality.address_parts import place_of
 from crawling.quality.parameter_rules import ParameterRules
 from crawling.waste.ballots import READ_EVERY_S, Ballot, Ballots, SiteName
-from crawling.waste.decisions import LinkDecision, decide
-from crawling.waste.evidence import may_vote, vote_of
+from crawling.waste.decisions import LinkDecision, LinkJudge, decide
+from crawling.waste.evidence import evidence_of, may_vote
 from crawling.waste.made_up import beside, made_up, nonsense
 from crawling.waste.sketches import Counted, SiteVotes, count, in_calls
 from crawling.waste.trails import text_of
@@ -110,32 +111,24 @@ class WasteWatch:
             _count_links(page.guard)
         if ballot.is_calm and crc32(page.id.encode()) % _CALM_SHARE:
             return
-        vote = vote_of(page, self._is_of_site(page))
-        self._ballots.add(site, vote, now)
-        if self._asks and page.guard is not None and vote.is_there and vote.text is not None:
-            names = vote.place.families_at(ballot.main or 0)
-            ballot.trails.add(names, page.lease.entry.url, vote.text)
+        found = evidence_of(page, self._is_of_site(page))
+        self._ballots.add(site, found, now)
+        is_trail = self._asks and page.guard is not None and ballot.trails.wants_pages
+        if is_trail and found.is_there and found.text is not None:
+            names = place_of(found.url).families_at(ballot.main or 0)
+            ballot.trails.add(names, found.url, found.text)
 
-    def judge_of(
-        self, page: Page, rules: ParameterRules | None
-    ) -> Callable[[str], LinkDecision] | None:
-        """Return what decides about the links of a page to its own site, which are addresses.
+    def judge_of(self, page: Page, rules: ParameterRules | None) -> LinkJudge | None:
+        """Return what decides about the links of a page to its own site.
 
-        Links to other sites stay as they are. None: the crawl of the page does not act on verdicts.
+        None: the crawl of the page does not act on verdicts.
         """
         if page.guard is None or not may_vote(page):
             return None
         ballot, is_of_site = self._acted_on_by(page), self._is_of_site(page)
+        is_error = page.traits is not None and page.traits.text in ballot.soft_errors
         verdicts, main_host = ballot.verdicts, ballot.main_host
-        text = page.traits.text if page.traits else None
-        is_error = text is not None and text.text in ballot.soft_errors
-
-        def judge(url: str) -> LinkDecision:
-            if not is_of_site(url):
-                return LinkDecision(url)
-            return decide(url, verdicts, main_host, rules, is_last=is_error)
-
-        return judge
+        return LinkJudge(is_of_site, verdicts, main_host, rules, is_error=is_error)
 
     def decision_on(self, page: Page, rules: ParameterRules | None) -> LinkDecision:
         """Return the decision on a leased page of a crawl in mode ``on``, as on a link to it."""
@@ -158,6 +151,8 @@ class WasteWatch:
         The page is of a crawl in mode ``on``, and the neighbour on its own origin.
         """
         ballot = self._ballots.of(_site_of(page))
+        if not ballot.trails.by_name:
+            return None
         now, origin = time.monotonic(), origin_of(page.lease.entry.url)
         for family, trail in ballot.trails.wanted(now):
             trail.next_at = now + CLAIMED_S
@@ -207,10 +202,13 @@ class WasteWatch:
 
     def _is_of_site(self, page: Page) -> Callable[[str], bool]:
         """Return whether a URL is of the site of a page."""
-        lease, own = page.lease, host_of(page.lease.entry.url)
+        lease, own = page.lease, page.lease.entry.url
+        start = own[: own.find("/", len("https://")) + 1] or own
 
         def is_of_site(url: str) -> bool:
-            return host_of(url) == own or self._site_of(lease.partition, url) == lease.domain
+            if url.startswith(start) or host_of(url) == host_of(own):
+                return True
+            return self._site_of(lease.partition, url) == lease.domain
 
         return is_of_site
 

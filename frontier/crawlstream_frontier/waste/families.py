@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from functools import lru_cache
 from zlib import crc32
 
 MOST_FAMILIES = 20
@@ -19,6 +20,8 @@ MOST_RELEASES = 4
 _PAGING = frozenset({"?page", "?p", "?start", "?offset", "/page/#"})
 """Families of the further pages of a list, which lead on."""
 _SHOWN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~/#*?-")
+_HASHES_REMEMBERED = 4_096
+"""Names of families whose hash is known: sites repeat theirs on each page."""
 _CUT_ESCAPE = re.compile(r"%[0-9A-F]?\Z")
 
 
@@ -31,6 +34,7 @@ class FamilyState(IntEnum):
     REFUSED = 2
 
 
+@lru_cache(_HASHES_REMEMBERED)
 def family_hash(name: str) -> int:
     """Return the 32 bits by which a sketch knows a family."""
     return crc32(name.encode(errors="surrogatepass"))
@@ -70,7 +74,9 @@ class YieldCounts:
 
     def add(self, name: str) -> None:
         """Add 1 to a counter."""
-        setattr(self, name, min(getattr(self, name) + 1, LARGEST_COUNT))
+        count = getattr(self, name)
+        if count < LARGEST_COUNT:
+            setattr(self, name, count + 1)
 
     def halve(self) -> None:
         """Halve all counters, so that older pages count less."""

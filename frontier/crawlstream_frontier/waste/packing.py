@@ -46,8 +46,10 @@ _DROPPED, _CONFIRMED, _MISSING, _RELEASES = 4, 8, 16, 64
 _HEAD = struct.Struct("<6BH4I")
 _TEXT = struct.Struct("<IHH")
 _FAMILY = struct.Struct("<I10H")
+_PAIR = struct.Struct("<HBHBB")
+"""Numbers of 24 bits are in two parts."""
 _LABEL = re.compile(rb"[A-Za-z0-9_.~/#*?%-]{1,30}")
-_PAIR_BYTES, _SAMPLE_BYTES, _RUN_BYTES = 7, 4, 4
+_SAMPLE_BYTES, _RUN_BYTES = 4, 4
 _RUNS, _TRIES = 2, 16
 """Places next to the flag of two hosts: two numbers."""
 _TRIED, _SOFT = 0x4000, 0x8000
@@ -81,16 +83,10 @@ def pack(sketch: Sketch, serial: int) -> bytes:
             head,
             *(run.to_bytes(_RUN_BYTES, "little") for run in sketch.runs),
             *_pack_frequent(frequent),
-            *(
-                (key | page.text << 24 | page.value << 48).to_bytes(_PAIR_BYTES, "little")
-                for key, page in first_pages.items()
-            ),
+            *map(_pack_pair, first_pages.items()),
             *map(_pack_family, sketch.families),
             *(bytes((index, len(name))) + name for index, name in names),
-            *(
-                (text | address << 24).to_bytes(_SAMPLE_BYTES, "little")
-                for text, address in sketch.texts.sample.texts.items()
-            ),
+            _pack_sample(sketch.texts.sample),
         ]
     )
 
@@ -149,8 +145,8 @@ class _Reader:
 
     def _frequent(self, count: int, tries: int) -> texts.FrequentTexts:
         counts, tried = dict[int, tuple[int, int]](), dict[int, bool]()
-        for part in self._each(count, _TEXT.size, texts.MOST_FREQUENT):
-            text, marked, error = _TEXT.unpack(part)
+        _require(count <= texts.MOST_FREQUENT)
+        for text, marked, error in _TEXT.iter_unpack(self._take(count * _TEXT.size)):
             number = marked % _TRIED
             _require(error <= number)
             counts[text] = number, error
@@ -160,11 +156,11 @@ class _Reader:
 
     def _first_pages(self, count: int, modulus: int) -> dict[int, pairs.FirstPage]:
         found = dict[int, pairs.FirstPage]()
-        for part in self._each(count, _PAIR_BYTES, pairs.MOST_PAIRS):
-            number = int.from_bytes(part, "little")
-            page = pairs.FirstPage(number >> 24 & 0xFFFFFF, number >> 48)
-            found[number & 0xFFFFFF] = page
-        _require(modulus <= pairs.LARGEST_MODULUS and all(k % modulus == 0 for k in found))
+        _require(count <= pairs.MOST_PAIRS and modulus <= pairs.LARGEST_MODULUS)
+        packed = self._take(count * _PAIR.size)
+        for low, high, text, text_high, value in _PAIR.iter_unpack(packed):
+            found[low | high << 16] = pairs.FirstPage(text | text_high << 16, value)
+        _require(not any(map((modulus - 1).__and__, found)))
         return found
 
     def _families(self, count: int, names: int) -> FamilyTable:
@@ -181,10 +177,9 @@ class _Reader:
         rest = self._raw[self._at :]
         whole, left = divmod(len(rest), _SAMPLE_BYTES)
         _require(not left and whole <= texts.MOST_TEXTS and modulus <= texts.LARGEST_MODULUS)
-        parts = (rest[n : n + _SAMPLE_BYTES] for n in range(0, len(rest), _SAMPLE_BYTES))
-        numbers = [int.from_bytes(part, "little") for part in parts]
+        numbers = struct.unpack(f"<{whole}I", rest)
         found = {number & 0xFFFFFF: number >> 24 for number in numbers}
-        _require(all(text % modulus == 0 for text in found))
+        _require(not any(map((modulus - 1).__and__, found)))
         return texts.TextSample(found, modulus)
 
 
@@ -208,6 +203,16 @@ def _pack_frequent(frequent: texts.FrequentTexts) -> Iterator[bytes]:
         tried = frequent.tried.get(text)
         marks = 0 if tried is None else _TRIED | tried * _SOFT
         yield _TEXT.pack(text, count | marks, error)
+
+
+def _pack_pair(pair: tuple[int, pairs.FirstPage]) -> bytes:
+    key, (text, value) = pair
+    return _PAIR.pack(key & 0xFFFF, key >> 16, text & 0xFFFF, text >> 16, value)
+
+
+def _pack_sample(sample: texts.TextSample) -> bytes:
+    numbers = [text | address << 24 for text, address in sample.texts.items()]
+    return struct.pack(f"<{len(numbers)}I", *numbers)
 
 
 def _pack_family(family: Family) -> bytes:

@@ -23,6 +23,11 @@ _CALM_AFTER = 512
 """Pages without a verdict after which fewer pages of a site are looked at."""
 _RELEASED_AGAIN_S = 86_400
 """Time without a change of a verdict after which earlier releases do not count."""
+_COUNTED = {kind: kind.value for kind in Kind}
+"""Counters of the families of a page, by its kind."""
+_CREDITED = {Kind.FRESH: "credit_fresh", Kind.MAYBE: "credit_maybe"}
+"""Counters of the families of the page that linked to it."""
+_OPEN, _FRESH = FamilyState.OPEN, Kind.FRESH
 LARGEST_NUMBER = 0xFFFFFFFF
 MOST_RUNS = 4
 
@@ -94,16 +99,16 @@ class Sketch:
         merged.kinds[kind] += 1
         names = vote.place.families_at(self.main)
         own = [self.families.of(name) for name in names]
-        for family in [each for each in own if each.state is FamilyState.OPEN] or own:
-            if family.state is FamilyState.OPEN or vote.from_last or kind is Kind.FRESH:
+        for family in [each for each in own if each.state is _OPEN] or own:
+            if family.state is _OPEN or vote.from_last or kind is _FRESH:
                 family.counts.add("pages")
-                family.counts.add(kind.value)
+                family.counts.add(_COUNTED[kind])
                 self._judge(family, merged)
-        if vote.parent and kind in {Kind.FRESH, Kind.MAYBE}:
+        if vote.parent and (credit := _CREDITED.get(kind)):
             for name in vote.parent.families_at(self.main):
                 if name not in names:
                     family = self.families.of(name)
-                    family.counts.add(f"credit_{kind.value}")
+                    family.counts.add(credit)
                     self._judge(family, merged)
 
     def _answer(self, answered: NeighbourAnswer, merged: Merged) -> None:

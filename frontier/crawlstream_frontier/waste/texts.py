@@ -24,6 +24,8 @@ class Kind(StrEnum):
     FRESH = "fresh"
     MAYBE = "maybe"
 
+    __hash__ = str.__hash__
+
 
 class FrequentTexts:
     """Texts with the most pages, by the space-saving algorithm (Metwally and others, 2005).
@@ -72,9 +74,7 @@ class FrequentTexts:
         elif len(counts) < MOST_FREQUENT:
             counts[text] = 1, 0
         else:
-            soft = self.soft_errors
-            others = [each for each in counts if each not in soft] if soft else counts
-            least = min(others or counts, key=lambda each: counts[each][0])
+            least = self._least()
             error, _ = counts.pop(least)
             self.tried.pop(least, None)
             counts[text] = error + 1, error
@@ -82,6 +82,14 @@ class FrequentTexts:
         if count >= LARGEST_COUNT:
             self.counts = {each: (c // 2, e // 2) for each, (c, e) in counts.items()}
         return count - error >= _FREQUENT_AT
+
+    def _least(self) -> int:
+        """Return the text with the fewest pages; one of errors only if there are no others."""
+        counts = self.counts
+        if self.tried and (soft := self.soft_errors):
+            counts = {text: counts[text] for text in counts if text not in soft} or counts
+        least, _ = min(counts.values())
+        return next(text for text, (count, _) in counts.items() if count == least)
 
 
 class TextSample:

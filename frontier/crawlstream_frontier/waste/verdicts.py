@@ -11,6 +11,7 @@ from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.votes import HOST, SitePlace
 
 _NOBODY: PersonWords = {}
+_OPEN = FamilyState.OPEN
 _RARE, _RARER = 32, 128
 """Equal pairs from which fewer links keep what does not matter."""
 
@@ -46,11 +47,11 @@ class SiteVerdicts:
 
     def worst(self, place: SitePlace) -> tuple[FamilyState, str]:
         """Return the worst state of the families of a URL, and the first family with it."""
-        state, family = FamilyState.OPEN, ""
+        state, family = _OPEN, ""
         main = self.main
         names = place.families if main is None else place.families_at(main)
         for name in names:
-            found = self.states.get(family_hash(name), FamilyState.OPEN)
+            found = self.states.get(family_hash(name), _OPEN)
             if found > state:
                 state, family = found, name
         return state, family

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
@@ -44,8 +43,7 @@ class SitePlace(NamedTuple):
         return (*(name for name in self.families if name.startswith("?")), HOST)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageVote:
+class PageVote(NamedTuple):
     """Vote of a page that ended with a body."""
 
     place: SitePlace

@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawling.page.page import Page
-from crawling.quality.page_text import PageText
+from crawling.quality.page_text import signature_of
 from crawling.quality.traits import Traits
 from crawling.waste.watch import WasteWatch
 from crawlstream.keys import FrontierKeys
@@ -56,7 +56,7 @@ class Watched:
         for n in range(count):
             url = f"http://{domain}/list?sort={n}"
             page = Page(lease(entry=Entry(url=url)), f"{n}", status=200)
-            page.is_watched, page.traits = is_watched, Traits(PageText(["one text"], url))
+            page.is_watched, page.traits = is_watched, Traits(signature_of(["one text"], url))
             self.watch.note(page)
 
 

@@ -14,4 +14,4 @@ def text_of(answer: Answer) -> int:
     response = HtmlResponse("http://127.0.0.1/", body=answer.body)
     text = read_traits(response, ParsedPage(response)).text
     assert text is not None
-    return text.text
+    return text

@@ -22,6 +22,7 @@ EXAMPLES = [
     "<script>x<b>1</b></script>1<style>4</style>2<noscript>3</noscript>",
     "<!-- 1 --><p>a<!-- 2 -->b<![CDATA[c]]>",
     "<ul><li>7<li>17<li>7.5<li>77</ul>",
+    f"<p>{'1 10 ' * 20} 17 1<p>{'1 10 71 ' * 20}",
     "&lt;p&gt; &#9731; &eacute;\xa0x \u2003 y",
     "<table><tr><td>1<td>2<tr><td>3</table>4",
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from crawling.quality.address_parts import host_hash
@@ -69,7 +67,7 @@ def test_sites_that_voted_longest_ago_are_forgotten(
 
 
 def _of_last() -> PageVote:
-    return replace(VOTE, from_last=True)
+    return VOTE._replace(from_last=True)
 
 
 def test_votes_of_the_last_band_wait_for_pages_that_it_leads_to() -> None:
@@ -122,7 +120,7 @@ def test_sketches_are_read_every_10_seconds_while_verdicts_are_acted_on() -> Non
 def test_the_main_host_is_one_whose_pages_exist() -> None:
     """Either of those with and without www. may be the only one that answers."""
     ballot, sketch = Ballot(), Sketch()
-    sketch.merge([replace(VOTE, place=SitePlace(host_hash("a.example"), ()))], 0)
+    sketch.merge([VOTE._replace(place=SitePlace(host_hash("a.example"), ()))], 0)
     ballot.note_guarded("http://www.a.example/", 200, 0)
     assert ballot.main_host == ""
     ballot.see(b"sketch", sketch, 0)

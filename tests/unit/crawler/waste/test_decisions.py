@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from crawling.quality.address_parts import host_hash
-from crawling.waste.decisions import LinkDecision, decide
+from crawling.waste.decisions import LinkDecision, LinkJudge, decide
 from crawlstream_frontier.waste.families import (
     Family,
     FamilyState,
@@ -142,6 +142,22 @@ def test_links_of_a_site_without_verdicts_are_followed() -> None:
     """Their URL is the same object: it is not built again."""
     url = f"http://{MAIN}/c?sort=2"
     assert decide(url, None, "") == LinkDecision(url)
+
+
+def test_links_without_a_query_need_no_decision_where_nothing_is_decided() -> None:
+    """Links with one may be searches; a verdict or an error page may put any link last."""
+
+    def judge(verdicts: SiteVerdicts | None = None, *, is_error: bool = False) -> LinkJudge:
+        return LinkJudge(lambda _: True, verdicts, MAIN, None, is_error=is_error)
+
+    plain, search = [f"http://{MAIN}/p/{n}" for n in range(3)], f"http://{MAIN}/p?q=x"
+    assert judge().follows_all(plain)
+    assert [judge()(url) for url in plain] == [LinkDecision(url) for url in plain]
+    assert not judge().follows_all([*plain, search])
+    assert judge()(search).is_last
+    for careful in (judge(_verdicts({"/p/#": LAST})), judge(is_error=True)):
+        assert not careful.follows_all(plain)
+        assert all(careful(url).is_last for url in plain)
 
 
 def test_persons_refuse_all_links_of_a_family_and_allow_searches() -> None:

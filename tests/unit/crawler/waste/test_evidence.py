@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 
 from crawling.page.guard_notes import GuardNotes
 from crawling.page.page import Page
-from crawling.quality.page_text import PageText
+from crawling.quality.page_text import signature_of
 from crawling.quality.traits import Traits
-from crawling.waste.evidence import may_vote, vote_of
+from crawling.waste.evidence import evidence_of, may_vote
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream_frontier.waste.last_band import last_of
+from crawlstream_frontier.waste.votes import PageVote
 from support.crawler.leases import lease
 
 URL = "http://a.example/list?page=2"
@@ -23,8 +25,12 @@ def _page(*, profile: dict[str, Any] | None = None, **entry: Any) -> Page:
     asked = Entry(url=URL, **entry)
     page = Page(lease(entry=asked, profile=Profile(**profile or {})), "id", status=200)
     page.is_watched = True
-    page.traits = Traits(PageText(["a text"], URL))
+    page.traits = Traits(signature_of(["a text"], URL))
     return page
+
+
+def _vote(page: Page, is_of_site: Callable[[str], bool]) -> PageVote:
+    return evidence_of(page, is_of_site).vote()
 
 
 @pytest.mark.parametrize(
@@ -56,19 +62,19 @@ def test_pages_that_are_not_watched_do_not_vote() -> None:
 def test_a_vote_has_the_text_and_the_parent_of_its_own_site() -> None:
     """A page that another site links to gives that one no credit."""
     page = _page(parent_url="http://a.example/")
-    vote = vote_of(page, lambda url: url == "http://a.example/")
-    assert vote.text == PageText(["a text"], URL).text
+    vote = _vote(page, lambda url: url == "http://a.example/")
+    assert vote.text == Traits(signature_of(["a text"], URL)).text
     assert vote.parent is not None
     assert vote.is_there
     assert {pair.family for pair in vote.pairs} == {"host", "?page"}
-    assert vote_of(page, lambda _: False).parent is None
+    assert _vote(page, lambda _: False).parent is None
 
 
 def test_a_page_without_text_says_so() -> None:
     """Its text may be made by scripts."""
     page = _page()
     page.status, page.traits = 404, None
-    vote = vote_of(page, lambda _: True)
+    vote = _vote(page, lambda _: True)
     assert (vote.text, vote.is_there) == (None, False)
 
 
@@ -82,9 +88,9 @@ def test_pages_of_the_last_band_speak_against_their_family() -> None:
     """Links that any crawl would leave out do not matter."""
     page = _of_last()
     page.filtered.update({"duplicate": 9, "domain": 1, "guard_parameter": 2})
-    assert vote_of(page, lambda _: True).from_last
+    assert _vote(page, lambda _: True).from_last
     page.lease = replace(page.lease, priority=0)
-    assert not vote_of(page, lambda _: True).from_last
+    assert not _vote(page, lambda _: True).from_last
 
 
 @pytest.mark.parametrize(
@@ -104,4 +110,4 @@ def test_a_crawl_that_does_not_follow_all_links_speaks_against_no_family(
     """Other crawls may find new pages behind what it leaves out."""
     page = _of_last(profile, **entry)
     page.filtered.update([filtered] if filtered else [])
-    assert not vote_of(page, lambda _: True).from_last
+    assert not _vote(page, lambda _: True).from_last
