@@ -46,6 +46,12 @@ list.innerHTML = "<li><a href=/lamps/oil>lamp</a>".repeat(20);
 )
 
 
+SEARCH = html(
+    "<form><input name=q></form>"
+    "<script>document.write(location.pathname + location.search)</script>"
+)
+
+
 def more(visit: SeenRequest) -> Answer:
     """Twenty-five lamps a request."""
     first = int(visit.path.partition("=")[2])
@@ -74,18 +80,29 @@ async def run_here(
     return await asyncio.to_thread(run, "crawlstream_cli", *here, **how)
 
 
-async def test_the_commands_of_the_guide_work(cluster: MonitorCluster, tmp_path: Path) -> None:
-    """Scrolls a list of 500 items to its end, opens a tab, and loads more, as the guides say.
-
-    What cannot be done is in the answer, on stderr and in the result.
-    """
+async def allow_all(cluster: MonitorCluster) -> None:
+    """Let no rule delay a page."""
     settings = cluster.settings()
     editor = ThrottleEditor(
         settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
     )
     await editor.set_rule("default", hits=1_000, window=1, moderated=False, concurrency=100)
+
+
+async def test_the_commands_of_the_guide_work(cluster: MonitorCluster, tmp_path: Path) -> None:
+    """Scrolls a list of 500 items to its end, opens a tab, and loads more, as the guides say.
+
+    What cannot be done is in the answer, on stderr and in the result.
+    """
+    await allow_all(cluster)
     plain = html("<b class=reviews>none</b>")
-    lamps = {"/lamps": LAMPS, "/lamps/oil": plain, "/robots.txt": Answer(status=404)}
+    lamps = {
+        "/search": SEARCH,
+        "/search?q=lamp": SEARCH,
+        "/lamps": LAMPS,
+        "/lamps/oil": plain,
+        "/robots.txt": Answer(status=404),
+    }
     lists = {f"/more?from={n}": more for n in range(0, ITEMS, 25)}
     with ExitStack() as stack, serving({**lamps, **lists}) as site:
         stack.enter_context(cluster.kafka_monitor())
@@ -95,7 +112,7 @@ async def test_the_commands_of_the_guide_work(cluster: MonitorCluster, tmp_path:
         file = tmp_path / "reviews.jsonl"
         told = partial(run_here, cluster, site, file)
 
-        (throttle_and_get, crawl), (curl,) = commands("rendering.md"), commands("scrape.md")
+        (throttle_and_get, crawl, search), (curl,) = commands("rendering.md"), commands("scrape.md")
         at = throttle_and_get.index("./crawlstream", 1)
         rule = await told(*throttle_and_get[1:at])
         assert rule.returncode == 0, rule.stderr
@@ -128,6 +145,11 @@ async def test_the_commands_of_the_guide_work(cluster: MonitorCluster, tmp_path:
         order["render"] = {"actions": [{"hover": "button.more"}]}
         scraped = (await rest.post("/v2/scrape", order)).data
         assert scraped["problems"] == ["actions: no_element"]
+
+        del site.visits[:]
+        get = await told(*search[1:])
+        assert (get.returncode, get.stdout.split()) == (0, ["/search?q=lamp"]), get.stderr
+        assert site.paths() == ["/search", "/search?q=lamp"]
 
         wished = tmp_path / "actions.json"
         wished.write_text('[{"wait": 1}, {"fill": "b", "text": "a"}]')
