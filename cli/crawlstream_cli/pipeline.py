@@ -1,4 +1,4 @@
-"""``crawlstream pipeline`` and ``query``: what the pipeline process does, in place of this one."""
+"""``crawlstream pipeline``, ``archive`` and ``query``: each becomes the pipeline process."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ pipeline = typer.Typer(
     help="Deliver results to files, databases, tables, indexes and topics, each page once.\n\n"
     "Pipelines are described in a TOML file:"
     " CRAWLSTREAM_PIPELINES, by default pipelines.toml in the current directory.",
+)
+
+archive = typer.Typer(
+    no_args_is_help=True,
+    help="Look at the WARC files of pipelines, and check them.",
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pipeline.")]
@@ -147,6 +152,31 @@ def query(
     """
     flags = (*flag("--csv", as_csv), *flag("--json", as_json))
     hand_over("query", "-n", str(count), f"--memory-mb={memory_mb}", *flags, "--", sql)
+
+
+@archive.command("list")
+def list_archives(as_json: AsJson = False) -> None:
+    """List the pipelines that write WARC files: files, pages, revisits, and what these save.
+
+    Only the stores are read: neither Kafka nor Redis is needed.
+
+    Example: crawlstream archive list
+    """
+    hand_over("archive", "list", *flag("--json", as_json))
+
+
+@archive.command()
+def verify(name: Name, as_json: AsJson = False) -> None:
+    """Read an archive and check it: digests, records, indexes, accounts and references.
+
+    Each WARC file is read once, as a stream, so memory does not depend on its size. Checks that the
+    files are those of the accounts, with as many pages; that each page is there once, with its
+    request; that indexes name the records of their files; and that each revisit refers to a record
+    with its payload. Exit code 1 if there is a problem.
+
+    Example: crawlstream archive verify pages
+    """
+    hand_over("archive", "verify", name, *flag("--json", as_json))
 
 
 def flag(name: str, wanted: bool) -> tuple[str, ...]:

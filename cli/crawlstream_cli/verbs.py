@@ -109,6 +109,9 @@ VERBS = {
         "Deliver results to files, databases, tables, indexes and topics.",
         _LOOK,
     ),
+    "archive": Verb(
+        "crawlstream_cli.pipeline:archive", "List and check the WARC files of pipelines.", _LOOK
+    ),
     "pages": Verb(
         "crawlstream_cli.pages:pages",
         "Show the pages of a memory: what is known, and what is due.",

@@ -15,6 +15,7 @@ from crawlstream.boot.options import EXIT_CONFIG, common_options, settings_of
 from crawlstream.errors import ConfigError, CrawlstreamError
 from pipeline_service import process
 from pipeline_service.commands import (
+    archive,
     check,
     inspect,
     pages,
@@ -74,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         ("pages", pages.pages, "what is known of pages, and what is due"),
         ("query", query.query, "SQL over the files"),
         ("undelivered", second_chances.undelivered, "what could not be delivered"),
+        ("archive", archive.archive, "WARC files, and whether they are whole"),
     ):
         command = commands.add_parser(name, parents=common, help=about)
         command.set_defaults(does=does)
@@ -131,7 +133,14 @@ def _for_undelivered(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true")
 
 
+def _for_archive(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("verb", choices=("list", "verify"))
+    parser.add_argument("name", nargs="?", metavar="NAME", default="")
+    parser.add_argument("--json", action="store_true")
+
+
 _ARGUMENTS = {
+    "archive": _for_archive,
     "list": _for_list,
     "report": _for_report,
     "check": _for_check,

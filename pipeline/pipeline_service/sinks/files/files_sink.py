@@ -177,4 +177,5 @@ class FilesSink(SegmentSink[FilePart]):
 
 
 def _told(file: Written) -> Mapping[str, object]:
-    return {"rows": file.rows, "bytes": file.size, "sha256": file.sha256}
+    index = {} if file.index is None else {"index": index_name(file.name)}
+    return {"rows": file.rows, "bytes": file.size, "sha256": file.sha256, **index}
