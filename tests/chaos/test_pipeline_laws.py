@@ -176,6 +176,14 @@ PLANTED: dict[str, tuple[Plant, str, str]] = {
         "each document is the newest page",
         "a document of no result: http://127.0.0.1:1/7",
     ),
+    "a revisit that leads nowhere": (
+        lambda: changed(faults=["x.warc.gz: it refers to nothing"]),
+        "archives are whole",
+        "archive: x.warc.gz: it refers to nothing",
+    ),
+    "a revisit that was not counted": (
+        lambda: changed(revisits=1), "archives are whole", "0 counted as revisits, 1 stored",
+    ),
     "a gap": (
         lambda: changed(segments=[FIRST, replace(LAST, start=4)]),
         "segments follow each other",

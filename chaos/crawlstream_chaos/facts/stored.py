@@ -34,6 +34,10 @@ class Stored:
     """File -> ids of its pages."""
     documents: Sequence[tuple[str, str]] | None = None
     """URL and id of each document of an index of the newest pages; None: it keeps all pages."""
+    faults: Sequence[str] = ()
+    """Faults of an archive: of its records, its indexes and its revisits."""
+    revisits: int = 0
+    """Number of pages of an archive whose payload another record has."""
     bodies: frozenset[str] = frozenset()
     """Ids of the pages that it has a body of."""
     judged: frozenset[str] = frozenset()
@@ -56,6 +60,11 @@ class Stored:
             tallies = [account["runs"][run] for account in accounts if run in account["runs"]]
         names = ("read", *OUTCOMES)
         return {name: sum(count_of(each[name]) for each in tallies) for name in names}
+
+    def marked(self, name: str) -> int:
+        """Return a count that only archives have, over all partitions."""
+        totals = [each.account["total"] for each in self.last().values() if each.account]
+        return sum(total.get("marks", {}).get(name, 0) for total in totals)
 
 
 def count_of(told: int | Mapping[str, int]) -> int:

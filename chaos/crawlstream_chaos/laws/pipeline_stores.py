@@ -172,6 +172,15 @@ def undelivered_is_told(facts: Facts) -> Iterator[str]:
             )
 
 
+def archives_are_whole(facts: Facts) -> Iterator[str]:
+    """Digests are right, each page is found by the index of its file, and revisits resolve."""
+    for stored in facts.stores:
+        for fault in stored.faults:
+            yield f"{stored.pipeline}: {fault}"
+        if (told := stored.marked("revisits")) != stored.revisits:
+            yield f"{stored.pipeline}: {told} counted as revisits, {stored.revisits} stored"
+
+
 def _results(facts: Facts) -> Sequence[TopicRecord]:
     return [record for record in facts.records if record.topic == _RESULTS]
 
@@ -192,4 +201,5 @@ LAWS = {
     "accounts close": accounts_close,
     "a delivery is reported": deliveries_are_told,
     "what is undelivered is reported": undelivered_is_told,
+    "archives are whole": archives_are_whole,
 }

@@ -23,7 +23,7 @@ sink = {{kind = "files", format = "jsonl.zst", path = "objects://bucket", max_ag
 
 [pipeline.pages]
 where = {{status = ["2xx"]}}
-sink = {{kind = "files", format = "warc.gz", path = "{folder}", max_age = "2s", max_records = 60}}
+sink = {{kind = "files", format = "warc.gz", path = "{folder}", max_age = "2s", max_records = 60{revisits}}}
 """  # noqa: E501  TOML wants it in one line
 _NEWER = """
 [pipeline.lake]
@@ -67,7 +67,7 @@ def describe(home: Path, *, search: str) -> Mapping[str, str]:
     """Write the file of the pipelines; the variables by which their processes find all of it.
 
     ``search``: URL of the search server; empty for processes of the version before, which know
-    neither it nor tables.
+    neither it nor tables, nor revisits.
     """
     python, folder, file = home / "python", home / "data" / "files", home / "pipelines.toml"
     python.mkdir(exist_ok=True)
@@ -75,7 +75,8 @@ def describe(home: Path, *, search: str) -> Mapping[str, str]:
     (python / "sitecustomize.py").write_text(_REGISTER)
     (python / "chaos_objects.py").write_text(Path(objects.__file__).read_text())
     described = _FILE + _NEWER * bool(search)
-    file.write_text(described.format(folder=folder, search=search))
+    revisits = ", revisits = {}" if search else ""
+    file.write_text(described.format(folder=folder, search=search, revisits=revisits))
     path = os.pathsep.join(filter(None, (str(python), os.environ.get("PYTHONPATH"))))
     return {"CRAWLSTREAM_PIPELINES": str(file), ROOT: str(objects_of(home)), "PYTHONPATH": path}
 

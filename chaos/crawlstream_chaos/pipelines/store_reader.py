@@ -13,6 +13,7 @@ import zstandard
 from pyarrow import parquet
 
 from crawlstream_chaos.facts.stored import ClaimedSegment, Stored
+from crawlstream_chaos.pipelines.archive_reader import archive_faults
 
 _LOG = "_log"
 _CLAIM = re.compile(r"\d{20}\.json\Z")
@@ -39,13 +40,18 @@ class StoreReader:
     def read(self, source: Mapping[int, int]) -> Stored:
         """All of it; ``source``: where each partition of the topic ends."""
         files = {name: self._pages(self._folder / name) for name in self._files()}
+        segments = self._segments()
+        noted = [name for each in segments for name in each.files or () if name in files]
+        faults, revisits = archive_faults(self._folder, noted)
         return Stored(
             pipeline=self.pipeline,
             statuses=self._statuses,
             pages={name: [page for page, _ in pages] for name, pages in files.items()},
             bodies=frozenset(page for pages in files.values() for page, has in pages if has),
             judged=frozenset(self._judged),
-            segments=self._segments(),
+            segments=segments,
+            faults=faults,
+            revisits=revisits,
             source=source,
         )
 
