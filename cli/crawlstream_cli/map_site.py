@@ -41,7 +41,7 @@ def map_site(
     match: Annotated[
         str, typer.Option("--match", help="Regular expression (RE2) that URLs contain.")
     ] = "",
-    limit: Annotated[int, typer.Option(min=1, max=50_000, help="Most URLs.")] = 5000,
+    limit: Annotated[int, typer.Option(min=1, max=50_000, help="Maximum number of URLs.")] = 5000,
     source: Annotated[
         list[UrlSource] | None,
         typer.Option(
@@ -82,7 +82,7 @@ def map_site(
     order |= {"wait": min(wait, _WAIT_S)} | ({"sources": [*source]} if source else {})
     made = _made(service, order, until=time.monotonic() + wait)
     if made is None:
-        stderr_console().print(f"no list within {wait} s", highlight=False)
+        stderr_console().print(f"no list within {wait} s: set a larger --wait", highlight=False)
         raise typer.Exit(LATE)
     _print(made["urls"], as_json=as_json, as_seeds=as_seeds)
     raise typer.Exit(_problems(made))

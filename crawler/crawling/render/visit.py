@@ -116,7 +116,7 @@ class RenderedPage:
     actions: Sequence[Mapping[str, object]] = ()
     """Effects of its actions, as its result has them."""
     screenshot: Screenshot | None = None
-    """None: none was taken."""
+    """The screenshot; None: none was taken."""
 
 
 def is_page(status: int, headers: Mapping[str, str]) -> bool:

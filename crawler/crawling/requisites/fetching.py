@@ -56,16 +56,16 @@ class RequisiteParts:
     table: Callable[[], Awaitable[ThrottleTable | None]]
     """Returns the throttle rules in force."""
     fetch: Callable[[Request, Page], Awaitable[Response]]
-    """Downloads a request with libcurl, as it comes."""
+    """Downloads a request with libcurl; the body stays encoded as it was sent."""
     noting: Callable[[Page], AbstractContextManager[None]]
-    """The flight recorder's."""
+    """Notes a page in the flight recorder while its bodies are decoded and parsed."""
     settings: Settings
     agent: str
-    """User agent of requests where a crawl names no other."""
+    """User agent of requests if the crawl sets none."""
 
 
 class _RequisiteRequest(Request):
-    """A request whose URL is an address, and whose headers were made for others, too."""
+    """A request whose URL is known to be valid, and whose headers are shared with others."""
 
     def __init__(self, url: str, headers: Headers, meta: dict[str, Any]) -> None:
         super().__init__(url, meta=meta, dont_filter=True)
@@ -76,7 +76,7 @@ class _RequisiteRequest(Request):
 
 
 class Turns:
-    """The requests of all pages of a process."""
+    """Limits and numbers the requests for the requisites of all pages of a process."""
 
     def __init__(self) -> None:
         self.room = asyncio.Semaphore(_MOST_AT_ONCE)

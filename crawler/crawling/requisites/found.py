@@ -17,10 +17,10 @@ from crawlstream.model.web.address import MAX_URL_LENGTH, without_fragment
 from crawlstream_extract.hrefs import Hrefs
 
 MOST_FOUND: Final = 1_000
-"""Different requisites of a page or stylesheet that are looked at."""
+"""Maximum number of different requisites of a page or stylesheet."""
 _MOST_ELEMENTS = 50_000
 _MOST_REFERENCES = 4 * MOST_FOUND
-"""References that are looked at, repetitions included."""
+"""Maximum number of references that are read, repetitions included."""
 
 STYLESHEET, SCRIPT, IMAGE, OF_STYLES, CANDIDATE, MEDIA = range(6)
 """Ranks: of the requisites of a page, those of a lower rank are requested first. ``OF_STYLES`` are
@@ -36,7 +36,7 @@ TYPES: Final[Mapping[int, str]] = MappingProxyType(
         MEDIA: "Media",
     }
 )
-"""Types as browsers name them, by rank."""
+"""Resource types by rank, with the names that browsers use."""
 
 _FIRST = re.compile(r"[\s,]*+(\S++)")
 _DESCRIPTORS = re.compile(r"(?:[^,(]|\([^)]*+\)?+)*+")
@@ -74,7 +74,7 @@ def requisites_of(response: HtmlResponse) -> list[Requisite]:
 
 
 def requisites_in(reading: ParsedPage, encoding: str, url: str) -> list[Requisite]:
-    """Return the same of a page that is parsed."""
+    """Return the different requisites of a parsed page, in the order of its markup."""
     resolve = Hrefs(reading.base, encoding).resolve
     elements = islice(reading.elements("*"), _MOST_ELEMENTS)
     references = (found for element in elements for found in _references_of(element))

@@ -14,7 +14,7 @@ Run = tuple[CrawlKey, int]
 Place = tuple[Run, str]
 """A run, and the site of a page."""
 _MOST_PLACES, _MOST_LEFT = 1_000, 200
-"""Sites of runs with requisites that are left, and how many of each."""
+"""Maximum number of sites of runs with requisites that wait for the next page; and for each."""
 MOST_KNOWN = 200_000
 """Requisites of all runs together, which take about 20 MB; the oldest of the run that was used the
 longest time ago are forgotten first, and requested again if a page needs them."""
@@ -43,7 +43,7 @@ class KnownRequisites:
         return True
 
     def remove(self, run: Run, url: str) -> None:
-        """Remove a URL that has not come after all."""
+        """Remove a URL whose request has failed."""
         known = self._runs.get(run, {})
         if _name_of(url) in known:
             del known[_name_of(url)]

@@ -38,9 +38,12 @@ _SILENT = frozenset({"connection_lost", "dns", "refused", "timeout", "tls", "unr
 """Reasons after which another site is left alone for a minute, as after a refusal."""
 
 LATE, UNKNOWN_ROBOTS = "late", "robots_unknown"
-"""Reasons of requisites whose time, or that of the robots.txt of their origin, was over."""
+"""Reasons: the time of the page was over; the robots.txt of the origin was not known in time."""
 _FOR_ANOTHER_PAGE = frozenset({Decision.CAPPED.value, LATE, UNKNOWN_ROBOTS})
-"""Reasons for which the next page of the run requests what styles need: it does not read them."""
+"""Reasons for which requisites of styles are left to the next page of the run.
+
+That page does not request the styles again, so it would not find them.
+"""
 _REASONS = frozenset({*map(str, Decision), LATE, UNKNOWN_ROBOTS})
 
 log = structlog.get_logger()
@@ -50,7 +53,7 @@ class RobotsOfOrigins(Protocol):
     """Rules of all origins; see :mod:`crawling.robots.further`."""
 
     async def learn(self, page: Page, url: str) -> bool:
-        """Return whether the rules for a URL can be had; it may take as long as it is awaited."""
+        """Wait until the rules for a URL are known; return False if they cannot be fetched."""
         ...
 
     def knows(self, page: Page, url: str) -> bool:
@@ -99,10 +102,10 @@ class _Wanted:
 
 @dataclass(slots=True, kw_only=True)
 class Loading:
-    """The requisites of one page on their way.
+    """Requests and publishes the requisites of one page.
 
-    A few tasks request them, one after the other each, and one publishes what has come meanwhile:
-    Kafka gathers records for a while.
+    A few tasks send one request after the other. One more task publishes the responses that have
+    arrived, several at once.
     """
 
     page: Page
@@ -111,7 +114,7 @@ class Loading:
     known: KnownRequisites
     client: RequisiteClient
     reading: Callable[[Callable[[], list[Requisite]]], list[Requisite]]
-    """Calls a function that may be expensive for the sake of a stranger's markup."""
+    """Calls a function that parses a stranger's markup, which may take much CPU time."""
     most_bytes: int
     timeout_s: float
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -134,12 +137,12 @@ class Loading:
     _answered: set[str] = field(default_factory=set)
     """Sites that have answered."""
     _unknown: set[str] = field(default_factory=set)
-    """Origins whose robots.txt was not to be had in time."""
+    """Origins whose robots.txt was not known in time."""
     _missing: dict[str, str] = field(default_factory=dict)
-    """Reason by URL of those that did not come."""
+    """Reason by URL of the requisites that are not archived."""
 
     async def run(self, found: Iterable[Requisite]) -> dict[str, object]:
-        """Load all; return the account of them, as the result of the page has it. GivenUp."""
+        """Load all; return the field ``requisites`` of the page's result. GivenUp."""
         began = time.monotonic()
         self._until = began + self.timeout_s
         self._want(found, is_named=True)
@@ -190,13 +193,13 @@ class Loading:
             self._ended.set_result(None)
 
     def _begin(self) -> None:
-        """Have as many tasks request as there may be."""
+        """Start tasks that request, up to ``AT_ONCE``."""
         while self._requesting < AT_ONCE and (wanted := self._next()):
             self._requesting += 1
             self._spawn(self._request_all(wanted))
 
     async def _request_all(self, wanted: _Wanted | None) -> None:
-        """Request one after the other."""
+        """Request this requisite, and then others until none is left."""
         try:
             while wanted is not None:
                 await self._load(wanted)
@@ -205,7 +208,7 @@ class Loading:
             self._requesting -= 1
 
     def _next(self) -> _Wanted | None:
-        """Return the next one to request; look for the robots.txt of others on the way."""
+        """Return the next one to request; start to learn the robots.txt of unknown origins."""
         while self._wanted and time.monotonic() < self._until and self.page.is_open:
             wanted = heapq.heappop(self._wanted)
             if wanted.origin in self._unknown:
@@ -221,7 +224,7 @@ class Loading:
         return None
 
     async def _look(self, origin: str, url: str) -> None:
-        """Look for the robots.txt of an origin; its requisites go on, or are missing."""
+        """Learn the robots.txt of an origin; then its requisites are requested, or missing."""
         is_known = False
         try:
             async with asyncio.timeout(max(self._until - time.monotonic(), 0)):
@@ -265,7 +268,7 @@ class Loading:
             self._miss(wanted, why)
 
     async def _request(self, wanted: _Wanted) -> str:
-        """Request one; return the reason if it did not come. GivenUp."""
+        """Request one; return the reason if it failed, else an empty text. GivenUp."""
         most = (self.most_bytes - self._bytes) // AT_ONCE
         if most <= 0:
             return Decision.CAPPED
@@ -296,7 +299,7 @@ class Loading:
         return ""
 
     async def _publish_all(self) -> None:
-        """Publish responses while further requests leave, as long as there are any."""
+        """Publish responses until none waits; further requests are sent meanwhile."""
         while self._arrived:
             some, self._arrived = self._arrived, []
             await self._publish(some)
@@ -324,7 +327,7 @@ class Loading:
             self.known.remove(self._place[0], wanted.url)
 
     def _rest(self, url: str) -> None:
-        """Leave another site alone that has answered nothing to this page."""
+        """Let another site rest for a minute if it has answered no request for this page."""
         site = self.judge.site_of(url)
         if site != self.judge.site and site not in self._answered:
             self.judge.rests.note(site)

@@ -45,7 +45,7 @@ class Requisites:
         self._read_again_at = 0.0
 
     async def bring(self, page: Page, result: CrawlResult) -> CrawlResult:
-        """Publish the requisites of a result; return it with the account of them. GivenUp."""
+        """Publish the requisites of a result; return it with its ``requisites`` field. GivenUp."""
         found = self._found(page, result)
         table = await self._rules() if found else None
         if table is None:
@@ -77,7 +77,7 @@ class Requisites:
         return self._table
 
     def _found(self, page: Page, result: CrawlResult) -> Sequence[Requisite]:
-        """Return what a page names, by its markup as its links were found there, if they were."""
+        """Return what a page names; markup that was parsed for its links is used again."""
         url, (read, page.reading) = result.response_url, (page.reading, None)
         if read and read[0] is result.body:
             reading, encoding = read[1], result.encoding or "utf-8"

@@ -1,8 +1,9 @@
 """robots.txt files on another site than the pages that they are for.
 
-A redirect is followed there (RFC 9309, 2.3.1.2), but no page of the first site pays for that: the
-other site *reserves* the request, by its own rule, and pages that need the file wait for it. It is
-fetched once for all sites that redirect to it. Until it is known, none of their pages is fetched.
+If a site's robots.txt redirects to another site, the redirect is followed (RFC 9309, 2.3.1.2). Its
+request counts against the rule of the other site, which *reserves* it; pages that need the file
+wait. It is fetched once for all sites that redirect to it. Until it is known, none of their pages
+is fetched.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ from crawlstream.retry import Backoff, until_available
 from crawlstream_frontier.worker.session import Reservation
 
 _TAKES_S: Final = 5.0
-"""Time for which the other site gets no other request, and timeout of this one."""
+"""Seconds in which the other site gets no other request, and timeout of this one."""
 _WITHIN_S: Final = 15.0
-"""Time for which a file is claimed: longer than waiting for its site and fetching it."""
+"""Seconds for which a file is claimed: longer than waiting for its site and fetching it."""
 _REPORTS_S: Final = 4.0
-"""Time for which each of two reports may wait for Redis, before the claim of the file ends."""
+"""Seconds that each of two reports may wait for Redis; the claim of the file ends later."""
 _PAUSE: Final = RobotsNote(b"fetching", 2.0)
 """Note for pages that wait for a file, and seconds until they look again."""
 _UNGRANTED: Final = RobotsNote(b"fetching", 10.0)
@@ -94,7 +95,7 @@ class Elsewhere:
         fetch: Callable[[Request], Awaitable[Response]],
         agent: str,
     ) -> None:
-        """``agent`` is the user agent of requests if a crawl names no other."""
+        """``agent`` is the user agent of requests if the crawl sets none."""
         self.book = self._book = clients.robots
         self._agent = agent
         self._leases = leases
@@ -104,7 +105,7 @@ class Elsewhere:
         self._numbers = itertools.count()
 
     def is_needed(self, page: Page, moved: RobotsNote) -> bool:
-        """Return whether a file has moved to where the grant of a page does not reach."""
+        """Return whether a file has moved to a site that the grant of a page does not cover."""
         return not self._leases.sites.covers(page.lease, moved.target[1])
 
     async def find(self, page: Page, moved: RobotsNote) -> RobotsNote:
@@ -118,7 +119,7 @@ class Elsewhere:
         return await self.file(page, url, hops)
 
     async def file(self, page: Page, url: str, hops: int = 0) -> RobotsNote:
-        """Return the note of a file after some redirects, which no page pays for; see ``find``."""
+        """Return the note of a file after ``hops`` redirects; see ``find``."""
         while True:
             file = file_of(url)
             (note,) = await self._book.read([file])
@@ -143,7 +144,7 @@ class Elsewhere:
     async def _order(
         self, page: Page, url: str, before: RobotsNote, gate: str | None = None
     ) -> RobotsNote:
-        """Reserve the request for a claimed file, and fetch it then; ``gate``: see ``reserve``."""
+        """Reserve the request for a claimed file, then fetch it; ``gate``: see ``reserve``."""
         file, takes_ms, within_ms = file_of(url), int(_TAKES_S * 1000), int(_WITHIN_S * 1000)
         place = await self._reserve(host_of(url), takes_ms=takes_ms, within_ms=within_ms, gate=gate)
         if place.wait_ms < 0:
@@ -204,7 +205,7 @@ class Elsewhere:
     async def _is_valid(self, place: Reservation) -> bool:
         """Return whether the Redis that made a reservation still answers.
 
-        An idle worker has no contact with it for seconds, and no request leaves without.
+        An idle worker may have had no contact for seconds, and must not send a request then.
         """
         contact = self._leases.of(place.partition).contact
         if not contact.came_within(CONTACT_WITHIN_S / 2):

@@ -51,14 +51,14 @@ class FurtherRobots:
         return self._is_simple(page, origin) or origin in self._known
 
     def _is_simple(self, page: Page, origin: str) -> bool:
-        """Return whether the rules that pages are judged by are enough."""
+        """Return whether no other file is needed: the page's own origin, or no robots.txt obeyed."""
         is_own = origin == origin_of(page.lease.entry.url)
         return is_own or not self._verdicts.must_obey(page.lease.profile)
 
     async def learn(self, page: Page, url: str) -> bool:
-        """Return whether the rules for a URL can be had; cancel it when that takes too long.
+        """Wait until the rules for a URL are known; return False if they cannot be fetched.
 
-        One look serves all pages that wait for the same file.
+        The caller cancels it after its own timeout. One look serves all pages that wait for a file.
         """
         if self.knows(page, url):
             return True
@@ -75,7 +75,7 @@ class FurtherRobots:
                 self._looks.pop(origin, None)
 
     async def _look(self, page: Page, origin: str) -> bool:
-        """Look for a file until it is there, or is not to be had."""
+        """Look for a file until it is known; return False if it cannot be fetched now."""
         file, pause_s = address(f"{origin}/robots.txt"), _FIRST_LOOK_S
         while origin not in self._known:
             note = await self._elsewhere.file(page, file)
