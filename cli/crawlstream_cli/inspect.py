@@ -114,7 +114,8 @@ def top(
 
     Pages are in the order in which their domains allow requests; within a domain the order is
     exact. "In" is the earliest time by the rule of the domain. The reason is seed, link,
-    redirect, or the number of the priority rule that a link fits.
+    redirect, promoted, host_budget (its domain is over it), or the number of the priority rule that
+    a link fits.
 
     Example: crawlstream frontier top 7f3a9c0b12de -n 10
     """
@@ -265,6 +266,8 @@ def _show_url(what: str, report: UrlReport, *, as_json: bool) -> None:
         print_line(f"{page.crawl.crawlid}, run {page.run}, {page.state}: {shown['summary']}")
         for sighting in shown["sightings"]:
             print_line(f"  {sighting['summary']}")
+        if page.host_budget:
+            print_line(f"  {page.host_budget}")
     if report.domain:
         print_line(f"{report.domain.domain}: {told['limits']}")
     return None

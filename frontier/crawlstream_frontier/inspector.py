@@ -28,6 +28,7 @@ from crawlstream.wire import stored
 from crawlstream_frontier.codec.entries import listed_as, split_entry
 from crawlstream_frontier.codec.rules import gate_of
 from crawlstream_frontier.codec.values import crawl_from, unpack
+from crawlstream_frontier.link_rules.host_budgets import in_words
 from crawlstream_frontier.queries import FrontierQueries
 from crawlstream_frontier.scripts import Scripts, our_errors
 from crawlstream_frontier.shelves.stocking import Stocking
@@ -69,7 +70,7 @@ class Inspector:
         state = await self._queries.crawl_state(crawl, with_domains=False)
         if not answer or state is None:
             return None
-        run, run_state, is_known, *places, is_complete, is_listed = answer
+        run, run_state, is_known, *places, is_complete, is_listed, standing = answer
         places[0] = [(*place[:4], await self._entries(*place[4:])) for place in places[0]]
         is_complete &= all(len(place[4]) == place[3] for place in places[0])
         queued = _queued(places[0], mark, is_listed=is_listed)
@@ -85,6 +86,7 @@ class Inspector:
             looked_at=sum(len(place[4]) for place in places[0]) + sum(map(len, places[1:])),
             failed_by_reason=state.failed_by_reason,
             filtered_by_reason=state.filtered_by_reason,
+            host_budget=in_words(standing, [one.priority for one in sightings]),
         )
 
     async def _entries(

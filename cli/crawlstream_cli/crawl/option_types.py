@@ -27,6 +27,21 @@ DomainFailedShare = Annotated[
     ),
 ]
 
+HostBudget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="B,E",
+        help=(
+            "Pages of a domain that wait in their turn: B, and E for each trusted domain that links"
+            " to it; others wait behind all domains: 10,10. Needs seeds on several domains."
+        ),
+    ),
+]
+Archive = Annotated[
+    bool,
+    typer.Option("--archive", help="Keep responses as their sites sent them; -o x.wacz does, too."),
+]
+
 Tls = Annotated[
     str | None,
     typer.Option(

@@ -28,8 +28,10 @@ from crawlstream_cli.common.times import seconds_of
 from crawlstream_cli.crawl.browser_options import Actions, wish_of
 from crawlstream_cli.crawl.budget_texts import bytes_of
 from crawlstream_cli.crawl.option_types import (
+    Archive,
     DomainBytes,
     DomainFailedShare,
+    HostBudget,
     Score,
     Screenshot,
     Tls,
@@ -117,6 +119,7 @@ class RequestOptions:
         ),
     ] = None
     score: Score = None
+    host_budget: HostBudget = None
     redirects: Annotated[
         Redirects | None,
         typer.Option(
@@ -237,12 +240,7 @@ class RequestOptions:
 
     screenshot_of: Screenshot = None
     actions: Actions = None
-    archive: Annotated[
-        bool,
-        typer.Option(
-            "--archive", help="Keep responses as their sites sent them; -o x.wacz does, too."
-        ),
-    ] = False
+    archive: Archive = False
 
     requisites: Annotated[
         bool | None,
@@ -274,6 +272,7 @@ class RequestOptions:
             "deny_regex": self.deny_regex,
             "priorities": [_preference(text) for text in self.prefer or ()],
             "score": self.score,
+            "host_budget": _host_budget(self.host_budget),
             "redirects": self.redirects,
             "directives": self.directives,
             "drop": self.drop,
@@ -323,6 +322,16 @@ def _check(options: RequestOptions) -> None:
         raise ConfigError(
             "--sitemaps needs --depth of at least 1: pages of sitemaps are below the seed"
         )
+
+
+def _host_budget(text: str | None) -> list[int] | None:
+    """Return both numbers of a host budget; ConfigError for another text."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,6}),(\d{1,6})", text.replace(" ", ""))
+    if not found:
+        raise ConfigError(f"--host-budget {text}: must be two numbers up to 999999, such as 10,10")
+    return [int(found[1]), int(found[2])]
 
 
 def hosts_of(requests: Iterable[Mapping[str, Any]]) -> list[str]:

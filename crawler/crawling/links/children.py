@@ -29,6 +29,7 @@ from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import domain_key, fingerprint, host_of, link_url, look_up_link
 from crawlstream.wire.stored import LinkEncoder, encode_entry, encode_version, short_extras
+from crawlstream_frontier.link_rules.host_budgets import Standing, raised
 from crawlstream_frontier.link_rules.promotion import in_tens, is_promoted, unpromoted
 from crawlstream_frontier.waste.last_band import LOWEST, last_of, lifted
 
@@ -99,7 +100,10 @@ class Children:
         if lease.profile.score:
             self._linked = FOUND_EARLY if is_promoted(self._own) else FOUND
             self._own = unpromoted(self._own)
-        self._lowest = LOWEST if is_guarded else -_FARTHEST
+        self._standing = Standing.of(lease)
+        if self._standing:
+            self._own = raised(self._own)
+        self._lowest = LOWEST if is_guarded or self._standing else -_FARTHEST
         callback = lease.entry.callback
         self._callback = None if callback == READS_SITEMAP else callback
 
@@ -186,7 +190,7 @@ class Children:
     def _below(self, change: int, *, is_last: bool = False) -> int:
         """Return the priority of a child, within what the frontier can order."""
         priority = max(self._lowest, min(self._own + LEVEL_STEP + change, _FARTHEST))
-        if self._linked:
+        if self._linked or self._standing:
             priority = in_tens(priority)
         return last_of(priority) if is_last else priority
 
@@ -301,6 +305,7 @@ class Children:
                 spiderid=spiderid,
                 counts=counts,
                 linked=self._linked if counts else 0,
+                standing=self._standing.to(domain) if self._standing and counts else "",
                 entries=entries,
             )
             found = self._groups[key] = (group, entries)

@@ -51,6 +51,7 @@ class _Kind(NamedTuple):
     spiderid: str | None
     counts: bool
     linked: int
+    standing: str
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class _Batch:
 
     def add(self, target: int, origin: LinkOrigin, group: Links) -> int:
         """Take a group of a page; answers how many of them another page has brought."""
-        kind = _Kind(group.domain, group.priority, group.spiderid, group.counts, group.linked)
+        kind = _kind_of(group)
         known = self.links[target, origin].setdefault(kind, {})
         before = len(known)
         for fingerprint, entry in zip(group.fingerprints, group.entries, strict=True):
@@ -165,8 +166,8 @@ class LinkSender:
             return
         scope = _scope_of(page, origin)
         new, again = self._sent.new_of(scope, settle.links)
-        if again and settle.links[0].linked:
-            more = self._sent.found_again(scope, settle.links)
+        if again and (settle.links[0].linked or settle.links[0].standing):
+            more = self._sent.sent_again(scope, settle.links, new)
             new, again = [*new, *more], again - amount_of(more)
         own, others = self._apart(page, new)
         batch = self._open_batch() if others else None
@@ -232,6 +233,10 @@ class LinkSender:
 
     def _end(self, page: Page, settle: Settle) -> None:
         self._leases.spilled(page, replace(settle, need=dict(self._topic.needs)))
+
+
+def _kind_of(group: Links) -> _Kind:
+    return _Kind._make(getattr(group, name) for name in _Kind._fields)
 
 
 def _scope_of(page: Page, origin: LinkOrigin) -> bytes:

@@ -60,6 +60,8 @@ class ExchangeAnswer(NamedTuple):
     """Domains of the leases whose rules are gentle."""
     spent: Sequence[Any] = ()
     """Number of the crawl, domain and budget, of domains that have spent one."""
+    trusted: Sequence[Any] = ()
+    """Number of the crawl and domain, of trusted ones in crawls with a host budget."""
 
     @classmethod
     def unpack(cls, packed: object) -> Self:
@@ -105,7 +107,7 @@ def unpack_leases(
     runs = _runs_in(answer)
     packed, known = mapping(answer.profiles), dict[bytes, Profile]()
     origins, gentle = _Origins(answer, spiderid), frozenset(answer.gentle)
-    spent = _spent_in(answer)
+    spent, trusted = _spent_in(answer), {*zip(*[iter(answer.trusted)] * 2, strict=True)}
     leases, inherited = [], {}
     for place, lot, domain, entry in zip(*[iter(answer.granted)] * 4, strict=True):
         c, priority = lots[lot - 1]
@@ -143,6 +145,7 @@ def unpack_leases(
                 gate=(at + gate).decode(),
                 is_marked=is_marked(entry),
                 spent_budget=spent.get((c, domain_of(kept.url)), "") if spent else "",
+                is_trusted=bool(trusted) and (c, domain_of(kept.url).encode()) in trusted,
                 is_spare=place < 0,
             )
         )

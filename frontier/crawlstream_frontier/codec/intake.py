@@ -80,7 +80,7 @@ def entry_fields(seed: Seed, profiles: Profiles) -> list[object]:
     """Return the fields of a seed that its partition admits, from its domain to its page limits."""
     return [
         seed.domain,
-        in_tens(seed.priority) if seed.profile.score else seed.priority,
+        in_tens(seed.priority) if _is_in_tens(seed.profile) else seed.priority,
         encode_id(lane_of(seed.crawl.spiderid, renders=seed.profile.render is not None)),
         seed.fingerprint,
         seed.entry,
@@ -88,6 +88,11 @@ def entry_fields(seed: Seed, profiles: Profiles) -> list[object]:
         none_as(seed.profile.domain_max_pages),
         none_as(seed.profile.max_pages),
     ]
+
+
+def _is_in_tens(profile: Profile) -> bool:
+    """Return whether the last digit of a priority has a meaning of its own."""
+    return profile.score is not None or profile.host_budget is not None
 
 
 def reply_to(seed: Seed) -> str:

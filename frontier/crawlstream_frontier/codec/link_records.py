@@ -14,6 +14,7 @@ from crawlstream.model.partitions.messages import LinkOrigin
 from crawlstream_frontier.codec.link_batch import LinkRecord, split_by_record
 from crawlstream_frontier.codec.links import LINKS_PER_CALL, Lot, flatten
 from crawlstream_frontier.codec.values import none_as, pack, unpack
+from crawlstream_frontier.link_rules.host_budgets import TEXT, counts_of
 
 _VERSION = 4
 _LINKED = (FOUND, FOUND_AGAIN, FOUND_EARLY)
@@ -57,7 +58,7 @@ def _flat(links: Sequence[Links], own_spider: str) -> list[object]:
         (
             (
                 *(group.priority, encode_id(group.spiderid or own_spider)),
-                *(group.counts and (group.linked or True), ""),
+                *(counts_of(group, group.linked), ""),
             ),
             group.domain,
             group.fingerprints,
@@ -150,7 +151,7 @@ def _groups_of_lot(flat: Sequence[object], at: int) -> int:
     if (
         type(priority) is not int
         or not isinstance(spider, bytes)
-        or (type(counts) is not bool and counts not in _LINKED)
+        or not _are_counts(counts)
         or not isinstance(site, bytes)
         or type(groups) is not int
     ):
@@ -159,6 +160,12 @@ def _groups_of_lot(flat: Sequence[object], at: int) -> int:
     if not is_named or abs(priority) > _MOST_PRIORITY or not 1 <= groups <= LINKS_PER_CALL:
         raise ValueError(f"not a lot of links, at {at}")
     return groups
+
+
+def _are_counts(counts: object) -> bool:
+    if isinstance(counts, bytes):
+        return TEXT.fullmatch(counts) is not None
+    return type(counts) is bool or counts in _LINKED
 
 
 def _size_of_group(flat: Sequence[object], at: int) -> int:

@@ -12,6 +12,7 @@ from crawlstream.model.crawl import Profile
 from crawlstream.model.effects import Links
 from crawlstream.model.partitions.messages import LinkOrigin
 from crawlstream.model.url import domain_key, host_of
+from crawlstream_frontier.link_rules.host_budgets import counts_of
 
 LINKS_PER_CALL = 1_000
 """Maximum of links in one script; keeps the longest call near 5 ms."""
@@ -21,7 +22,7 @@ with a new domain takes as long as ten links. If a worker knows the new domains,
 
 
 Lot = tuple[object, object, object, object]
-"""Priority, spider, whether the links count (or ``Links.linked``), and their site ('' if none)."""
+"""Priority, spider, whether the links count (``counts_of``), and their site ('' if none)."""
 Group = tuple[Lot, object, Sequence[object], Sequence[object]]
 """Links of one lot and domain: their fingerprints and their entries, in parallel."""
 
@@ -69,9 +70,8 @@ class Inheritance:
         for group in links:
             spider = encode_id(group.spiderid or own_spider)
             entries = [header + entry for entry in group.entries]
-            counts = group.counts and (group.linked or True)
             yield (
-                (group.priority, spider, counts, group.site or ""),
+                (group.priority, spider, counts_of(group, group.linked), group.site or ""),
                 group.domain,
                 group.fingerprints,
                 entries,
@@ -129,6 +129,7 @@ def _slice(group: Links, start: int, end: int) -> Links:
         spiderid=group.spiderid,
         counts=group.counts,
         linked=group.linked,
+        standing=group.standing,
         fingerprints=group.fingerprints[start:end],
         entries=group.entries[start:end],
     )

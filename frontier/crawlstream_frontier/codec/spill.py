@@ -9,10 +9,11 @@ from crawlstream.model.effects import Links, Spill
 from crawlstream_frontier.codec.link_batch import LinkRecord, amount_of, split_by_record
 from crawlstream_frontier.codec.links import Inheritance, Lot, flatten
 from crawlstream_frontier.codec.values import none_as, pack, unpack
+from crawlstream_frontier.link_rules.host_budgets import TEXT
 
 _VERSION = 1
 _FIELDS = (int, bytes, bytes, int, bytes, int, int, int, list)
-_GROUP_FIELDS = (bytes, int, bytes, bool, list, list)
+_GROUP_FIELDS = (bytes, int, bytes, object, list, list)
 
 
 def pack_spills(
@@ -38,8 +39,10 @@ def pack_spills(
 
 
 def _group(lot: Lot, domain: object, fingerprints: object, entries: object) -> list[object]:
+    """Return a group as it is spilled; its pages are not promoted by links."""
     priority, spider, counts, _ = lot
-    return [domain, priority, spider, bool(counts), fingerprints, entries]
+    counts = f"0{counts[1:]}" if isinstance(counts, str) else bool(counts)
+    return [domain, priority, spider, counts, fingerprints, entries]
 
 
 def read_spill(offset: int, value: bytes | None) -> LinkRecord:
@@ -52,6 +55,8 @@ def read_spill(offset: int, value: bytes | None) -> LinkRecord:
         raise ValueError(f"not a spilled record of version {_VERSION}")
     for group in fields[-1]:
         if not _fits(group, _GROUP_FIELDS) or len(group[-1]) != len(group[-2]):
+            raise ValueError("not a group of links")
+        if type(group[3]) is not bool and not _is_text(group[3]):
             raise ValueError("not a group of links")
         if not all(isinstance(part, bytes) for part in (*group[-1], *group[-2])):
             raise ValueError("not a list of links")
@@ -69,5 +74,9 @@ def _fits(values: object, kinds: Sequence[type]) -> bool:
     return (
         isinstance(values, list)
         and len(values) == len(kinds)
-        and all(type(value) is kind for value, kind in zip(values, kinds, strict=True))
+        and all(kind in (type(value), object) for value, kind in zip(values, kinds, strict=True))
     )
+
+
+def _is_text(counts: object) -> bool:
+    return isinstance(counts, bytes) and TEXT.fullmatch(counts) is not None

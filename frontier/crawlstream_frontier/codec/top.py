@@ -14,6 +14,7 @@ from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.web.priorities import PriorityRule
 from crawlstream.wire import stored
 from crawlstream_frontier.codec.entries import split_entry
+from crawlstream_frontier.link_rules.host_budgets import is_lower
 from crawlstream_frontier.link_rules.promotion import is_promoted
 
 
@@ -105,6 +106,8 @@ def _page(packed: bytes, profiles: Mapping[int, Profile], priority: int = 0) -> 
     reason, rule = _reason(entry, profile)
     if profile and profile.score and is_promoted(priority):
         reason, rule = NextReason.PROMOTED, None
+    if profile and profile.host_budget and is_lower(priority):
+        reason, rule = NextReason.HOST_BUDGET, None
     return NextPage(
         url=entry.url,
         domain="",

@@ -214,7 +214,7 @@ class _Moving:
         items = [
             (
                 *(domain.name, True, domain.counted, self._slab(context, domain.slab)),
-                *(domain.own, _flat(domain.queues, numbers), domain.used),
+                *(domain.own, _flat(domain.queues, numbers), domain.used, domain.standing),
             )
             for domain in domains
         ]

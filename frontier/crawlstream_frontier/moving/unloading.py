@@ -99,6 +99,8 @@ class Domain:
     """Fingerprints of promoted pages whose entry was moved."""
     used: bytes = b""
     """Bytes and pages that count for its budgets: text of ``includes/domain_budgets.lua``."""
+    standing: bytes = b""
+    """Links and pages that count for its host budget: text of ``includes/host_budgets.lua``."""
 
 
 class Unloading:
@@ -290,7 +292,7 @@ def _fields(flat: Sequence[bytes]) -> Fields:
 
 def _domain(listed: Sequence[Any]) -> Domain:
     name, record, own, queues, used = listed
-    counted, slab, size, _ = record.split(b" ", 3)
+    counted, slab, size, rest = record.split(b" ", 3)
     sets = 1 if int(size) <= _OWN_SPLIT_FROM else ceil(int(size) / _OWN_PER_SET)
     return Domain(
         name=name,
@@ -300,4 +302,5 @@ def _domain(listed: Sequence[Any]) -> Domain:
         own=own,
         queues=[MovedQueue(*queue) for queue in queues],
         used=used,
+        standing=rest.partition(b",")[0],
     )

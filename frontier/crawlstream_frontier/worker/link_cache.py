@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from crawlstream.model.effects import FOUND_AGAIN, FOUND_EARLY, Links
+from crawlstream_frontier.link_rules.host_budgets import UNTRUSTED, says_something
 
 _GENERATION = 50_000
 """Fingerprints and domains in each of two generations; together some 15 MB."""
@@ -38,8 +39,13 @@ class LinkCache:
         self._size += len(young) - before
 
     def learn_links(self, redis_epoch: int, crawl: bytes, links: Iterable[Links]) -> None:
-        """Note the fingerprints of links, but for those that others may find at a smaller depth."""
+        """Note the fingerprints of links, but for those that others may find at a smaller depth.
+
+        Also what they say of their domain, in a crawl with a host budget.
+        """
         for group in links:
+            if says_something(group):
+                self.learn(redis_epoch, crawl, [_said(group)])
             if group.linked != FOUND_EARLY:
                 self.learn(redis_epoch, crawl, group.fingerprints)
 
@@ -82,7 +88,7 @@ class LinkCache:
         known = self._generations(crawl)
         again: list[Links] = []
         for group in links:
-            if not (group.linked and group.counts):
+            if not (group.linked and group.counts) or group.standing.startswith(UNTRUSTED):
                 continue
             places = [
                 place
@@ -92,6 +98,28 @@ class LinkCache:
             if places:
                 again.append(replace(_only(group, places), linked=FOUND_AGAIN))
         return again
+
+    def sent_again(
+        self, crawl: bytes, links: Sequence[Links], new: Sequence[Links]
+    ) -> Sequence[Links]:
+        """Return the known links that are sent all the same, besides ``new`` ones."""
+        again = self.found_again(crawl, links) if links[0].linked else []
+        return [*again, *self.unsaid(crawl, links, [*new, *again])] if links[0].standing else again
+
+    def unsaid(self, crawl: bytes, links: Sequence[Links], new: Sequence[Links]) -> list[Links]:
+        """Return a known link to each domain of which links say something that Redis may not know.
+
+        ``new``: links that are sent anyway.
+        """
+        known = self._generations(crawl)
+        sent = {(group.domain, group.standing) for group in new}
+        unsaid: list[Links] = []
+        for group in links:
+            kind = group.domain, group.standing
+            if says_something(group) and kind not in sent and not _is_in(known, _said(group)):
+                sent.add(kind)
+                unsaid.append(_only(group, [0]))
+        return unsaid
 
     def _is_third(self, crawl: bytes, known: Collection[set[str]], fingerprint: str) -> bool:
         """Note that a known link was found again; return whether this is its third time."""
@@ -110,6 +138,11 @@ class LinkCache:
 def _domain_mark(domain: str) -> str:
     """Return the mark of a domain among fingerprints, which are numbers."""
     return f"/{domain}"
+
+
+def _said(group: Links) -> str:
+    """Return the mark of what links say of their domain."""
+    return f"/{group.domain} {group.standing}"
 
 
 def _is_in(known: Collection[set[str]], fingerprint: str) -> bool:

@@ -154,7 +154,8 @@ class LinkPacker:
     def _leave_out_known(self, settle: Settle) -> tuple[Sequence[Links], int]:
         crawl, links = self._inherited.get(settle.token, _UNKNOWN).crawl, settle.links
         new, known = self._link_cache.new_of(crawl, links)
-        if known and links[0].linked and (again := self._link_cache.found_again(crawl, links)):
+        if known and (links[0].linked or links[0].standing):
+            again = self._link_cache.sent_again(crawl, links, new)
             return [*new, *again], known - amount_of(again)
         return new, known
 

@@ -20,7 +20,6 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import read_topic
 from crawlstream.errors import ConfigError
-from crawlstream.model.event import Undelivered
 from crawlstream.plugins.sinks import Change, RowsRefused
 from crawlstream.wire import jsontext
 from pipeline_service.commands.printing import print_json, print_line, print_table
@@ -32,6 +31,7 @@ from pipeline_service.process import load_pipeline
 from pipeline_service.records import undelivered_records as wire
 from pipeline_service.records.judging import Undeliverable, Wanted, judge
 from pipeline_service.records.undelivered import WEBHOOK
+from pipeline_service.records.undelivered_records import Undelivered
 from pipeline_service.sink_factory import (
     bodies_of,
     crawl_of,

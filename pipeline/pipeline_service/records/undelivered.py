@@ -12,10 +12,11 @@ from typing import Any
 
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out, OutOfRange, RecordTooLarge
-from crawlstream.model.event import Rejection, Undelivered
+from crawlstream.model.event import Rejection
 from crawlstream.wire import jsontext
 from pipeline_service.records import undelivered_records
 from pipeline_service.records.judging import Judged, Undeliverable
+from pipeline_service.records.undelivered_records import Undelivered
 from pipeline_service.spec.config import Pipeline
 
 OUT_OF_RANGE = "out_of_range"

@@ -78,13 +78,13 @@ BUGS = {
         world=World.linked,
     ),
     "a page moves at its second link": Bug(
-        right="(terms.counts == THIRD or links == PROMOTED_BY - 1)",
-        wrong="(terms.counts == THIRD or links == PROMOTED_BY - 2)",
+        right="(is_third or links == PROMOTED_BY - 1)",
+        wrong="(is_third or links == PROMOTED_BY - 2)",
         first=5,
         world=World.linked,
     ),
     "a page moves again at its fourth link": Bug(
-        right="local rises = not was_promoted and (",
+        right="local rises = not was_promoted and terms.linked.weight > 0 and (",
         wrong="local rises = was_promoted or (",
         first=6,
         world=World.linked,
@@ -100,6 +100,21 @@ BUGS = {
         wrong="return standing_of_band",
         first=6,
         world=World.linked,
+    ),
+    "a domain has no more room for the pages that wait lower": Bug(
+        right="local entries = left > 0 and not shelf_notes().get(S, tag, at)",
+        wrong="local entries = left > 1 and not shelf_notes().get(S, tag, at)",
+        world=World.hosted,
+    ),
+    "one link of a trusted domain is enough": Bug(
+        right="bits.number(host.bits) >= TWO",
+        wrong="bits.number(host.bits) > 0",
+        world=World.hosted,
+    ),
+    "a domain without trusted links has room": Bug(
+        right="local has_any = links > 0 or host.is_of_seed",
+        wrong="local has_any = true",
+        world=World.hosted,
     ),
     "what domains have used outlives the run": Bug(
         right="if crawl.used then\n    redis.call('UNLINK', K.used(c))",

@@ -41,8 +41,8 @@ async def test_random_lives_agree_with_the_model(redis_server: RunningServer) ->
 
 
 def _world_of(seed: int) -> Callable[[Random], World]:
-    """Return the kind of world of a life: in every fifth one pages are promoted by links."""
-    return World.linked if seed % 5 == 4 else World.some
+    """Return the kind of world of a life: some are about links, and some about host budgets."""
+    return {3: World.hosted, 4: World.linked}.get(seed % 5, World.some)
 
 
 async def _live(port: int, database: int, seeds: Iterator[int], red: list[Exception]) -> None:

@@ -9,11 +9,11 @@ import pytest
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import Out
 from crawlstream.keys import Topics
-from crawlstream.model.event import Undelivered
 from pipeline_service.commands import second_chances
 from pipeline_service.memory.sql import webhook_queue
 from pipeline_service.records import undelivered_records
 from pipeline_service.records.undelivered import unsent_change
+from pipeline_service.records.undelivered_records import Undelivered
 from pipeline_service.staging import Staging
 from support.pipelines.changing import URL, Ground, hook, page
 from support.pipelines.targets import select

@@ -39,6 +39,7 @@ from crawlstream.model.web.throttle_groups import Group, Groups
 from crawlstream.wire.stored import decode_entry, encode_entry
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.inspector import Inspector
+from crawlstream_frontier.link_rules.host_budgets import Standing
 from crawlstream_frontier.maintenance import FrontierLimits, MaintenanceResult
 from crawlstream_frontier.scrapes.waiting_urls import WaitingPages
 from crawlstream_frontier.shelves.shelf import Shelf
@@ -69,6 +70,7 @@ def links(
     spiderid: str | None = None,
     counts: bool = True,
     linked: int = 0,
+    standing: str = "",
     depth: int = 1,
 ) -> Links:
     """Links to ``http://<domain>/<path>``."""
@@ -79,9 +81,16 @@ def links(
         spiderid=spiderid,
         counts=counts,
         linked=linked,
+        standing=standing,
         fingerprints=[fingerprint(url) for url in urls],
         entries=[encode_entry(Entry(url=url, depth=depth)) for url in urls],
     )
+
+
+def standing_to(lease: Lease, domain: str) -> str:
+    """Return what links of a leased page to a domain say, in a crawl with a host budget."""
+    standing = Standing.of(lease)
+    return standing.to(domain) if standing else ""
 
 
 def redirect(url: str, salt: str) -> Links:

@@ -14,6 +14,7 @@ from support.frontier.bench import KEYS, entry_of
 from support.frontier.model import Model
 from support.frontier.values import Generation, Item
 from support.frontier.world import LEDGER
+from support.scores.hosting import text_of
 
 _HEAD = re.compile(rb"\d+(?:,|;(...)|!(-?\d+)  ,)", re.DOTALL)
 _ZERO = 33
@@ -51,6 +52,7 @@ def compare(state: Dump, model: Model, shelf: Mapping[str, bytes]) -> dict[Gener
             _compare_listed(state, number, generation)
         if generation.takes_seeds:
             _compare_dedupe(state, number, generation)
+            _compare_hosts(state, number, generation)
     _compare_bands(state, model, numbers, shelf)
     _compare_holds(state, model)
     return {generation: number for number, generation in numbers.items()}
@@ -103,6 +105,15 @@ def _compare_dedupe(state: Dump, number: str, generation: Generation) -> None:
     records = state.get(f"k:{number}").items()
     counted = {domain.decode(): int(record.split()[0]) for domain, record in records}
     assert {domain: n for domain, n in counted.items() if n} == +generation.counted, generation
+
+
+def _compare_hosts(state: Dump, number: str, generation: Generation) -> None:
+    """Trusted domains that link to a domain, and its pages in their own bands."""
+    records = state.get(f"k:{number}").items()
+    texts = {domain.decode(): record.decode().split()[3:] for domain, record in records}
+    found = {domain: text[0].partition(",")[0] for domain, text in texts.items() if text}
+    believed = {domain: text_of(host) for domain, host in generation.hosts.items()}
+    assert {domain: text for domain, text in found.items() if text} == believed, generation
 
 
 def _compare_listed(state: Dump, number: str, generation: Generation) -> None:

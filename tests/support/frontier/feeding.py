@@ -131,6 +131,7 @@ class Feeding(Part):
             domain_max_pages=domain_cap,
             domain_max_bytes=self.world.domain_bytes[crawl],
             score=self.world.scores[crawl],
+            host_budget=self.world.host_budgets[crawl],
             max_pages=crawl_cap,
         )
 

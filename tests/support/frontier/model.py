@@ -12,13 +12,14 @@ from dataclasses import replace
 
 from crawlstream.keys import encode_id
 from crawlstream.model.crawl import Budgets, CrawlKey, Lease
-from crawlstream.model.effects import FOUND_AGAIN, UNSENT, Command
+from crawlstream.model.effects import UNSENT, Command
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import GRACE_MS, url_of
 from support.frontier.values import (
     Again,
     Domain,
+    Found,
     Generation,
     Held,
     Item,
@@ -28,7 +29,7 @@ from support.frontier.values import (
 )
 from support.frontier.world import World
 from support.gates.gating import Gates, allowance
-from support.scores import promoting
+from support.scores import hosting, promoting
 
 RETRY_STEP = -10
 DEADLINE_MS = 30_000
@@ -187,24 +188,21 @@ class Model:
             room, reason = left, "frontier_full"
         return room, reason
 
-    def admit_links(
-        self, group: list[tuple[str, Item]], *, counts: bool, linked: int = 0, source: str = ""
-    ) -> None:
+    def admit_links(self, group: list[tuple[str, Item]], found: Found) -> None:
         """Let links of one domain and priority in, as far as they are new and there is room."""
         if not group:
             return
         generation = group[0][1].of
         if generation.is_open:
-            self._admit_open(group, counts=counts, linked=linked if counts else 0, source=source)
+            self._admit_open(group, found)
         else:
             generation.filtered["ended_run"] += len(group)
 
-    def _admit_open(
-        self, group: list[tuple[str, Item]], *, counts: bool, linked: int = 0, source: str = ""
-    ) -> None:
-        generation, domain = group[0][1].of, group[0][1].domain
-        if linked and group[0][1].priority > promoting.HIGHEST_OF_LAST:
-            promoting.see(self, group, is_third=linked == FOUND_AGAIN, is_within=source == domain)
+    def _admit_open(self, group: list[tuple[str, Item]], found: Found) -> None:
+        generation, domain, counts = group[0][1].of, group[0][1].domain, found.counts
+        hosting.note(self, generation, domain, found.standing)
+        if found.linked and group[0][1].priority > promoting.HIGHEST_OF_LAST:
+            promoting.see(self, group, found)
         room, reason = self._room(generation, domain) if counts else (10**9, "")
         if counts and domain in generation.spent:
             room, reason = 0, "domain_budget"
@@ -218,8 +216,8 @@ class Model:
                 room -= 1
                 generation.known.add((domain, fingerprint))
                 generation.counted[domain] += counts
-                if linked and item.priority > promoting.HIGHEST_OF_LAST:
-                    promoting.enter(item, fingerprint)
+                if hosting.enter(item, found.standing) and found.linked:
+                    promoting.enter(item, fingerprint, found.weight)
                 self.enqueue(item, None)
             met.add(fingerprint)
 
@@ -252,8 +250,8 @@ class Model:
             self.recalled[worker].add(record.name)
         else:
             return False
-        for group, counts in record.groups:
-            self._admit_open(group, counts=counts)
+        for group, found in record.groups:
+            self._admit_open(group, found)
         return True
 
     def lose_spills(self, passed: int) -> None:
@@ -417,6 +415,8 @@ class Model:
     def take(self, worker: str, spider: str, lease: Lease, now: int) -> None:
         """Check a grant and make it a lease."""
         name = lease.domain
+        trusts = hosting.is_trusted_in(self.latest[lease.crawl], name)
+        assert lease.is_trusted == trusts, lease
         is_allowed = lease.is_spare or self.allowance(name, now, is_sure=False) > 0
         assert is_allowed, lease
         assert lease.gate == ("" if lease.is_spare else self.gates.of(name)), lease

@@ -5,7 +5,7 @@ from __future__ import annotations
 from crawlstream.model.effects import Links, Settle
 from support.frontier.bench import KEYS, Worker, entry_of
 from support.frontier.life import Life, Part
-from support.frontier.values import Generation, Held, Item, Spilled
+from support.frontier.values import Found, Generation, Held, Item, Spilled
 from support.spilling import Spills
 
 
@@ -42,7 +42,10 @@ class Spilling(Part):
     def _send(self, worker: Worker, of: Generation, settle: Settle) -> Settle:
         told = self._topic.send(worker, settle)
         if told.spilled:
-            groups = [(children_of(group, of), group.counts) for group in settle.links]
+            groups = [
+                (children_of(group, of), Found(group.counts, standing=group.standing))
+                for group in settle.links
+            ]
             filled = [group for group in groups if group[0]]
             record = Spilled(of, of.run, worker.name, settle.token, 0, filled)
             times = self.random.choice((1, 2))

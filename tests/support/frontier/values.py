@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from crawlstream.model.crawl import Budgets, CrawlKey
 from crawlstream.model.throttle_table import ThrottleRule
@@ -47,6 +48,32 @@ class Listed:
     """3: it was promoted."""
     has_several: bool = False
     """True if it has several entries."""
+
+
+class Found(NamedTuple):
+    """How links were found."""
+
+    counts: bool
+    linked: int = 0
+    standing: str = ""
+    source: str = ""
+    """Domain of their page."""
+
+    @property
+    def weight(self) -> int:
+        """Return 0 for links that do not promote pages, else 1."""
+        return int(not self.standing.startswith("-"))
+
+
+@dataclass
+class Host:
+    """A domain in a crawl with a host budget."""
+
+    bits: set[int] = field(default_factory=set)
+    """Bits of trusted domains that link to it."""
+    is_of_seed: bool = False
+    pages: int = 0
+    """Pages that were admitted to their own bands."""
 
 
 @dataclass(eq=False)
@@ -98,6 +125,8 @@ class Generation:
     """Domains that have spent their budget."""
     listed: dict[tuple[str, str], Listed] = field(default_factory=dict)
     """Pages that wait and may be promoted, or were."""
+    hosts: dict[str, Host] = field(default_factory=dict)
+    """Domains of which links have said something, or that have pages in their own bands."""
     ended_by: str = ""
     """The budget that has set its end; empty: a time of a seed."""
 
@@ -173,8 +202,8 @@ class Spilled:
     worker: str
     token: str
     chunk: int
-    groups: list[tuple[list[tuple[str, Item]], bool]]
-    """Fingerprints and items, and whether they count."""
+    groups: list[tuple[list[tuple[str, Item]], Found]]
+    """Fingerprints and items, and how they were found."""
 
     @property
     def name(self) -> str:

@@ -23,6 +23,7 @@ from crawlstream.model.effects import (
     SentRequest,
     Settle,
 )
+from crawlstream_frontier.link_rules.host_budgets import raised
 from crawlstream_frontier.link_rules.promotion import is_promoted, unpromoted
 from crawlstream_frontier.waste.last_band import last_of, lifted
 from support.frontier import bench as support
@@ -31,8 +32,9 @@ from support.frontier.life import Life, Part
 from support.frontier.model import DEADLINE_MS
 from support.frontier.shelving import Shelving
 from support.frontier.spilling import Spilling, children_of
-from support.frontier.values import Held, grant_order
+from support.frontier.values import Found, Held, grant_order
 from support.frontier.world import DEPTHS, DOMAINS, SHARED, UNKNOWN, Told
+from support.scores.hosting import standing_of
 from support.scores.promoting import check_nothing_better, claim_of, end_copies, note_risen
 
 
@@ -164,12 +166,13 @@ class Working(Part):
         if self.random.random() < 0.1:
             spider = self.random.choice((*self.world.domains,))
         own, score = lifted(held.item.priority), self.world.scores[held.item.of.crawl]
-        priority = unpromoted(own) - 10
+        standing = standing_of(held.item, self.world.host_budgets[held.item.of.crawl])
+        priority = (raised(unpromoted(own)) if standing else unpromoted(own)) - 10
         paths = [
             self.random.randrange(self.world.paths)
             for _ in range(self.random.choice(self.world.links))
         ]
-        return support.links(
+        group = support.links(
             self.random.choice(self.world.domains[spider]),
             paths,
             priority=last_of(priority) if self.random.random() < 0.15 else priority,
@@ -178,6 +181,9 @@ class Working(Part):
             linked=(FOUND_EARLY if is_promoted(own) else FOUND) if score else 0,
             depth=self._depths.choice(DEPTHS),
         )
+        if standing and group.counts:
+            group.standing = standing.to(group.domain)
+        return group
 
     async def _after_exchange(
         self, worker: Worker, told: Told, answer: ExchangeResult, want: int
@@ -222,12 +228,9 @@ class Working(Part):
         generation = held.of
         links, left_out = self._packed.get(settle.token, ((), 0))
         for group in links:
-            self.model.admit_links(
-                children_of(group, generation),
-                counts=group.counts,
-                linked=group.linked,
-                source=held.domain,
-            )
+            linked = group.linked * group.counts
+            found = Found(group.counts, linked, group.standing, held.domain)
+            self.model.admit_links(children_of(group, generation), found)
         generation.filtered += Counter(duplicate=left_out)
         self.model.register(worker, settle.token, settle.spilled, now)
         generation.filtered.update(settle.filtered)

@@ -44,6 +44,8 @@ CRAWLS = (
 )
 DOMAIN_BYTES = (None, None, 100, 300)
 """Most bytes of a domain in a run."""
+HOST_BUDGETS = ((0, 1), (1, 1), (2, 1), (3, 0), None)
+"""Pages of a domain, and for each trusted domain that links to it."""
 DEPTHS = (1, 2, 2, 3, 3, 3, 200)
 """Depths of links, whatever their pages have; the greatest takes two bytes."""
 Caps = tuple[int | None, int | None]
@@ -70,6 +72,8 @@ class World:
     """The budget of a domain, of each crawl."""
     scores: dict[CrawlKey, str | None]
     """The score of each crawl."""
+    host_budgets: dict[CrawlKey, tuple[int, int] | None]
+    """The host budget of each crawl."""
     domains: dict[str, tuple[str, ...]]
     """The domains of each spider."""
     paths: int
@@ -100,6 +104,7 @@ class World:
             caps={crawl: random.choice(CAPS) for crawl in crawls},
             domain_bytes={crawl: budgeting.choice(DOMAIN_BYTES) for crawl in crawls},
             scores={crawl: scoring.choice((None, "inlinks")) for crawl in crawls},
+            host_budgets=dict.fromkeys(crawls),
             domains={
                 spider: tuple(random.sample(names, min(random.choice((1, 2, 5)), len(names))))
                 for spider, names in DOMAINS.items()
@@ -117,6 +122,7 @@ class World:
             caps={crawl: (None, None)},
             domain_bytes={crawl: None},
             scores={crawl: "inlinks"},
+            host_budgets={crawl: None},
             domains={crawl.spiderid: tuple(random.sample(DOMAINS[crawl.spiderid], 2))},
             paths=random.choice((8, 16)),
             most_of_crawl=0,
@@ -130,6 +136,18 @@ class World:
             budgets=(None,),
         )
 
+    @classmethod
+    def hosted(cls, random: Random) -> World:
+        """Crawls of a few domains with host budgets, some of them with a score."""
+        world = cls.some(random)
+        return replace(
+            world,
+            host_budgets={crawl: random.choice(HOST_BUDGETS) for crawl in world.caps},
+            domains={spider: names[1:] for spider, names in DOMAINS.items()},
+            first_seed=random.choice((0, 0, 100)),
+            exchanges=100,
+        )
+
     def narrowed(self) -> World:
         """A crawl and a domain of each spider, without limits: queues become long."""
         (crawl, *_) = self.caps
@@ -139,6 +157,7 @@ class World:
             caps={crawl: (None, None)},
             domain_bytes={crawl: None},
             scores={crawl: self.scores[crawl]},
+            host_budgets={crawl: None},
             domains=domains,
             paths=40,
             most_of_crawl=0,

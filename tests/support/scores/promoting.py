@@ -9,9 +9,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from crawlstream.keys import encode_id
+from crawlstream.model.effects import FOUND_AGAIN
 from crawlstream_frontier.link_rules.promotion import ACROSS, WITHIN, in_tens
 from crawlstream_frontier.waste.last_band import lifted
-from support.frontier.values import Item, Listed
+from support.frontier.values import Found, Item, Listed
 
 if TYPE_CHECKING:
     from support.frontier.model import Model
@@ -21,10 +22,12 @@ PROMOTED = 3
 """Links of a page that was promoted."""
 
 
-def enter(item: Item, fingerprint: str) -> None:
-    """List a page that begins to wait."""
+def enter(item: Item, fingerprint: str, weight: int) -> None:
+    """List a page that begins to wait, but not in a last band."""
+    if item.priority <= HIGHEST_OF_LAST:
+        return
     item.mark = fingerprint
-    item.of.listed[item.domain, fingerprint] = Listed(item.depth, _spider_in(item))
+    item.of.listed[item.domain, fingerprint] = Listed(item.depth, _spider_in(item), weight)
 
 
 def leave(item: Item) -> None:
@@ -38,16 +41,16 @@ def _spider_in(item: Item) -> str:
     return "" if item.spider == item.of.crawl.spiderid else f" {encode_id(item.spider)}"
 
 
-def see(
-    model: Model, group: Sequence[tuple[str, Item]], *, is_third: bool, is_within: bool
-) -> None:
+def see(model: Model, group: Sequence[tuple[str, Item]], found: Found) -> None:
     """Count links of pages that wait; promote those with three, and move those that are nearer."""
+    is_third, is_within = found.linked == FOUND_AGAIN, found.source == group[0][1].domain
     for fingerprint, item in group:
         page = item.of.listed.get((item.domain, fingerprint))
         if page is None or page.spider != _spider_in(item):
             continue
         was_promoted, below = page.links == PROMOTED, max(item.depth - page.depth, 0)
-        page.links = PROMOTED if is_third or page.links > 1 else page.links + 1
+        rises = found.weight > 0 and (is_third or page.links > 1)
+        page.links = PROMOTED if rises or was_promoted else page.links + found.weight
         if (page.links == PROMOTED and not was_promoted) or item.depth < page.depth:
             page.depth, page.has_several = min(item.depth, page.depth), True
             priority = in_tens(item.priority) + 10 * below

@@ -80,6 +80,9 @@ def test_every_option_is_a_field_that_the_cluster_takes(typed: Any) -> None:
     assert request["parameters"] == {"keep": ["id"], "drop": ["utm_*"]}
     (request,) = typed(SEED, "--score", "inlinks")
     assert request["score"] == "inlinks"
+    (request,) = typed(SEED, "--host-budget", "10, 5")
+    assert request["host_budget"] == [10, 5]
+    assert isinstance(decode(orjson.dumps(request)), CrawlRequest)
     (request,) = typed(SEED, "--prefer", "/a=b=+200", "--prefer", "/c=-30", "--prefer", "/d=drop")
     preferred = [{"match": "/a=b", "add": 200}, {"match": "/c", "add": -30}]
     assert request["priorities"] == [*preferred, {"match": "/d", "drop": True}]
@@ -116,8 +119,9 @@ def test_every_scope_is_taken(scope: Scope, typed: Any) -> None:
             "--allow-regex exclude each other",
         ),
         (RequestOptions(sitemaps=SitemapUse.ALSO), "--sitemaps needs --depth of at least 1"),
+        (RequestOptions(host_budget="10"), "--host-budget 10: must be two numbers up to 999999"),
     ],
-    ids=["header", "prefer", "empty prefer", "attr", "prefix", "sitemaps"],
+    ids=["header", "prefer", "empty prefer", "attr", "prefix", "sitemaps", "host budget"],
 )
 def test_what_cannot_be_meant_is_said_before_anything_is_fed(
     wishes: RequestOptions, sentence: str

@@ -201,6 +201,12 @@ HOSTILE: dict[str, Any] = {
     "a spider with a slash": _fields(flat=[1, b"li/nk", True, b"", 1, b"a", 1, b"5", b"e"]),
     "a site with a blank": _fields(flat=[1, b"link", True, b"a b", 1, b"a", 1, b"5", b"e"]),
     "counts that is no truth": _fields(flat=[1, b"link", 1, b"", 1, b"a", 1, b"5", b"e"]),
+    "counts of an unknown standing": _fields(
+        flat=[1, b"link", b"2 x 1 1", b"", 1, b"a", 1, b"5", b"e"]
+    ),
+    "counts of a bit that is none": _fields(
+        flat=[1, b"link", b"2 64 1 1", b"", 1, b"a", 1, b"5", b"e"]
+    ),
     "a domain with a blank": _fields(flat=[*_LOT, b"a b", 1, b"5", b"e"]),
     "no domain": _fields(flat=[*_LOT, b"", 1, b"5", b"e"]),
     "a size below 1": _fields(flat=[*_LOT, b"a", 0]),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crawlstream.model.event import Rejection, Undelivered
+from crawlstream.model.event import Rejection
 from pipeline_service.commands.second_chances import _url
+from pipeline_service.records.undelivered_records import Undelivered
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def test_a_crawl_request_carries_every_field() -> None:
     tuples["priorities"] = (PriorityRule(match="/a", types=("pdf",), depth=(1, 2), add=200),)
     rules["parameters"] = {"keep": ["id"], "drop": ["utm_*", "gclid"]}
     tuples["parameters"] = Parameters(keep=("id",), drop=("utm_*", "gclid"))
+    rules["host_budget"], tuples["host_budget"] = [10, 5], (10, 5)
     tuples["occasion"] = Occasion("nightly", 2_000_000_000, 3)
     request = decode(raw(CRAWL, url="Example.com:80/a?b=2&a=1#f", **same, **lists, **rules))
     url = "http://example.com/a?b=2&a=1#f"
@@ -140,7 +141,7 @@ def test_a_seed_without_budgets_says_nothing_of_them() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 39
+    assert len(nulls) == 40
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     zeros = dict.fromkeys(("domain_max_pages", "domain_max_bytes", "max_pages"), 0)
     assert decode(raw(CRAWL, **zeros)) == decode(raw(CRAWL))

@@ -54,6 +54,9 @@ class Inherited:
     """Rules of links; the first that fits decides."""
     score: str | None = None
     """``inlinks``: waiting pages with three links are promoted; None: they are not."""
+    host_budget: tuple[int, int] | None = None
+    """Pages of a domain that do not wait lower: a number, and one for each trusted domain that
+    links to it."""
     useragent: str | None = None
     cookie: str | None = None
     cookies: Mapping[str, str] | None = None
@@ -199,6 +202,8 @@ class Lease:
     """Gate that it used (see ``Groups``): its requests may go to addresses of that one only."""
     spent_budget: str = ""
     """Budget that its domain has spent in the run; the page ends unless ``is_marked``."""
+    is_trusted: bool = False
+    """True if its domain is trusted, in a crawl with a host budget."""
     is_spare: bool = False
     """True if it has no grant: the page may be ended or released, but not requested."""
 

@@ -57,6 +57,8 @@ class Links:
     linked: int = 0
     """0 without a score; else ``FOUND``, ``FOUND_AGAIN`` if their worker has found them for the
     third time, or ``FOUND_EARLY`` on a promoted page: others may find them at a smaller depth."""
+    standing: str = ""
+    """In a crawl with a host budget, what ``link_rules.host_budgets`` says of their page."""
     fingerprints: list[str] = field(default_factory=list)
     """Signed 64-bit numbers as decimal text; see ``model.url.fingerprint``. The target of a seed's
     redirect has two, separated by a space: one of the entry and one of its page."""

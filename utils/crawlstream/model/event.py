@@ -182,27 +182,6 @@ class Rejection:
     """Timestamp of the record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undelivered:
-    """Record that a pipeline could not deliver, kept whole, with the cause."""
-
-    pipeline: str
-    edition: int
-    rejection: Rejection
-    """Reason, and the record with its place in the source."""
-    stage: str = ""
-    """Stage that refused it; empty: it did not reach a stage."""
-    id: str = ""
-    """Id of the page, if it could be read."""
-
-    @property
-    def name(self) -> str:
-        """Return its key on the topic, which is the same when it is published again."""
-        place = self.rejection
-        where = f"{place.topic}-{place.partition}-{place.offset}"
-        return f"{self.pipeline}:{self.edition}:{where}"
-
-
 class RecordPlace(NamedTuple):
     """Place of a record in Kafka."""
 

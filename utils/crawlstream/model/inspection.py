@@ -68,6 +68,8 @@ class PageReport:
     failed_by_reason: Mapping[str, int] = field(default_factory=dict)
     filtered_by_reason: Mapping[str, int] = field(default_factory=dict)
     """Counters of the whole run: the possible outcomes of a page that is seen or not admitted."""
+    host_budget: str = ""
+    """State of its domain in a crawl with a host budget, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +201,8 @@ class NextReason(StrEnum):
     """A priority rule of its crawl has changed its priority."""
     PROMOTED = "promoted"
     """A third link to it was found while it waited."""
+    HOST_BUDGET = "host_budget"
+    """Its domain was over the host budget of its crawl."""
     LINK = "link"
     """Its priority is that of its depth, or one that its spider has given it."""
 

@@ -3,7 +3,8 @@
 --   but its count under `filtered`. Refusals are counted by reason, never dropped silently.
 -- Links travel as one flat list, because tables are expensive in Lua; the reader keeps its position:
 --   for each lot   priority, spider, do they count for caps, site|'', number of groups; instead of true, links of a
---                  crawl with a score have 2, or 3 if their worker has found them for the third time
+--                  crawl with a score have 2, or 3 if their worker has found them for the third time; those of a
+--                  crawl with a host budget a text (see `host_budgets`)
 --   for each group domain, n, n fingerprints, n entries (header and body, or a body with a separate header)
 --   With a site they wait under its name; dedupe and caps are those of the domain.
 -- Needs: clock, ledger, throttle, bands, dedupe. Cost: HMGET and HSET; per group SMISMEMBER, and for
@@ -269,6 +270,7 @@ local function pages_of(links, at, amount)
 end
 
 --- include: inlinks
+--- include: host_budgets
 
 -- Admit a group of `amount` links, fingerprints from links[at] on. Return the numbers of admitted links and of
 -- duplicates, and the cap that refused others. A single one is marked by its lookup,
@@ -284,8 +286,8 @@ local function admit_group(terms, domain, record, links, at, amount)
   else
     is_new = mark_one(c, domain, record, links[at])
   end
-  if terms.is_linked and (n < amount or not is_new) then
-    promotion().see(terms, domain, record, links, at, amount)
+  if terms.linked then
+    terms.linked.see(terms, domain, links, at, amount, n < amount or not is_new)
   end
   if n == 0 or not is_new and not terms.is_seed then
     return 0, amount
@@ -310,8 +312,8 @@ local function admit_group(terms, domain, record, links, at, amount)
     if terms.counts then
       record.counted = record.counted + n
     end
-    if terms.is_linked then
-      promotion().enter(terms, domain, record, { list, marks, entries, n })
+    if terms.linked then
+      terms.linked.enter(terms, domain, record, { list, marks, entries, n })
     else
       enqueue(terms, domain, record, list, entries, n)
     end
@@ -344,7 +346,7 @@ local function admit(c, links, caps, seed, header, from)
     local priority, S, counts, site, groups = unpack(links, at, at + 4)
     local terms = { c = c, kind = kind_of(c, S, priority), counts = counts, caps = caps, due = due,
       site = site ~= '' and site or nil, is_seed = is_seed, header = header, from = from,
-      is_linked = counts and counts ~= true }
+      linked = counts and counts ~= true and (tonumber(counts) and promotion() or host_budgets().of(counts)) }
     at = at + 5
     for group = 1, groups do
       local domain, amount = links[at], links[at + 1]

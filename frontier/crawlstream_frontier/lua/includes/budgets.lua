@@ -4,8 +4,8 @@
 --   With several partitions the coordinator decides, see `spend`.
 -- Ledger `x:<c>`: `budgets`, "<max_bytes|0> <max_failed_share|0>"; `budgets_by`, the place in time of the seed that has
 --   set them; `recovered`, the sum of 1 if the run began again, 2 if there are any, 4 and 8 for those of domains (see
---   `domain_budgets`), 16 if it has a score (see
---   `inlinks`), so that runs without budgets cost nothing; `expires` and `budget` once one is spent.
+--   `domain_budgets`), 16 if it has a score (see `inlinks`), 32 if it has a host budget (see `host_budgets`), so that
+--   runs without budgets cost nothing; `expires` and `budget` once one is spent.
 -- `spending` SET of crawl numbers whose runs have budgets: `tend` looks at them.
 -- Budgets of a seed are packed {max_seconds|0, max_bytes|0, max_failed_share|0}; one seed sets them all.
 -- Needs: clock, ledger. Cost: one command per call and run with budgets, two more when one is spent.

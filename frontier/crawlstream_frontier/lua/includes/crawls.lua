@@ -148,14 +148,14 @@ end
 -- Begin a run: the counters of the former one are dropped; caps, dedupe and their time to live stay. A run that was
 -- lost with an earlier Redis begins again under its own number.
 local function begin_run(c, name, run, lost, occasion)
-  local SCORED = 16
+  local SCORED, OF_HOSTS = 16, 32
   local key = K.ledger(c)
   for _, field in ipairs(redis.call('HKEYS', key)) do
     if string.find(field, '^[abnfkzpdrw]:') or string.find(field, '^from:') or string.find(field, '^to:') then
       redis.call('HDEL', key, field)
     end
   end
-  local marks = crawl_of(c).is_scored and SCORED or 0
+  local marks = (crawl_of(c).is_scored and SCORED or 0) + (crawl_of(c).has_host_budget and OF_HOSTS or 0)
   redis.call('HDEL', key, unpack(RUN_COUNTERS))
   if occasion then
     redis.call('HSET', key, 'occasion', occasion)

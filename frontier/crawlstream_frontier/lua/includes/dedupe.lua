@@ -6,7 +6,7 @@
 --   number of their fingerprints, so that no directory is needed.
 -- Keys: `s:<c>:<slab>` SET; `e:<c>:<domain>:<i>` SET. Record of a domain in `k:<c>`:
 --   "<counted> <slab> <own> <bands>": pages counted for the cap, seat (0: none), fingerprints in its
---   own sets, and its bands as `,<priority>` or `,<priority>@<spider>` each.
+--   own sets, and its bands as `,<priority>` or `,<priority>@<spider>` each; before them, what `host_budgets` notes.
 local SLAB_SEATS, SLAB_MEMBERS = 32, 508
 local NO_SLAB = '0'
 

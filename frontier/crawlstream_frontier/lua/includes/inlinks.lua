@@ -13,6 +13,7 @@
 -- Key `i:<c>:<domain>` HASH fingerprint of a page that waits -> 8 * its depth, + 4 if it has several entries, + its
 --   links; 3: it was promoted. If it waits for another spider than that of the crawl, ' ' and the spider follow.
 -- `recovered` in the ledger has 16 if there are any.
+-- Links have a `weight`: 1 if they count, 0 if not (see `host_budgets`).
 -- Needs: clock, ledger, bands, admit. Cost in crawls with a score: per group HSET for new links, HMGET for known ones,
 --   HSET if one of them waits; per leased page HGET and HDEL; nothing for others.
 local promotion
@@ -94,7 +95,7 @@ local function entering(marking, depth)
     local crawl, spider, marked, values = crawl_of(c), spider_in(c, terms.kind.spider), {}, {}
     for i = 1, n do
       local fingerprint, header, body = list[first + i - 1], marking.split(terms, list[entries + i - 1])
-      values[2 * i - 1], values[2 * i] = fingerprint, int(A_LEVEL * depth.read(body) + 1) .. spider
+      values[2 * i - 1], values[2 * i] = fingerprint, int(A_LEVEL * depth.read(body) + terms.linked.weight) .. spider
       marked[i] = marking.add(terms, domain, fingerprint, header, body)
     end
     if not crawl.is_scored then
@@ -126,8 +127,9 @@ local function counting(marking, depth)
     local links, least = value % SEVERAL, math.floor(value / A_LEVEL)
     local _, body = marking.split(terms, link[2])
     local found, was_promoted = depth.read(body), links == PROMOTED_BY
-    local rises = not was_promoted and (terms.counts == THIRD or links == PROMOTED_BY - 1)
-    links = (rises or was_promoted) and PROMOTED_BY or links + 1
+    local is_third = (terms.linked.number or terms.counts) == THIRD
+    local rises = not was_promoted and terms.linked.weight > 0 and (is_third or links == PROMOTED_BY - 1)
+    links = (rises or was_promoted) and PROMOTED_BY or links + terms.linked.weight
     if not rises and found >= least then
       return value - value % SEVERAL + links
     end
@@ -142,11 +144,11 @@ local function is_within(from, domain)
   return from == domain or from and string.sub(from, -#domain - 1) == '.' .. domain
 end
 
--- Count links of a group, `amount` from links[at] on, for those of their pages that wait.
-local function see(terms, domain, record, links, at, amount)
+-- Count links of a group, `amount` from links[at] on, for those of their pages that wait. `has_known`: some are known.
+local function see(terms, domain, links, at, amount, has_known)
   local HIGHEST = 7000
-  local c, priority, changed = terms.c, terms.kind.priority, {}
-  if not crawl_of(c).is_scored or priority <= LAST_BAND or priority > HIGHEST then
+  local c, priority, changed, record = terms.c, terms.kind.priority, {}, records_of[terms.c][domain]
+  if not (has_known and crawl_of(c).is_scored) or priority <= LAST_BAND or priority > HIGHEST then
     return
   end
   terms.raised = is_within(terms.from, domain) and PROMOTED_WITHIN or PROMOTED
@@ -195,7 +197,7 @@ end
 function promotion()
   if not made_promotion then
     local marking, depth = marks(), depths()
-    made_promotion = { see = see, take = take_marked }
+    made_promotion = { see = see, take = take_marked, weight = 1 }
     made_promotion.enter, made_promotion.count = entering(marking, depth), counting(marking, depth)
     -- Return an entry without its mark, with the depth of the value of its page.
     function made_promotion.unmarked(number, value, body)

@@ -18,7 +18,7 @@ local function count(c, field, amount)
   of[field] = (of[field] or 0) + amount
 end
 
-local crawl_cache, crawl_of, has_scored = {}, nil, false
+local crawl_cache, crawl_of, has_scored, has_host_budgets = {}, nil, false, false
 
 --- include: standings
 
@@ -28,7 +28,7 @@ local wake_tend_by
 
 -- Return {state, run, name, expires, paused, recovered, occasion, parts, context} of crawl c; state is nil for an
 -- unknown crawl. `budgets`: those of its run, and what it has spent of them; `used`: see `domain_budgets`; `is_scored`:
--- see `inlinks`.
+-- see `inlinks`; `has_host_budget`: see `host_budgets`.
 function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
@@ -39,11 +39,12 @@ function crawl_of(c)
       parts = x[8] and true or nil, context = x[9] and standings().read(x[9]) or nil }
     crawl_cache[c] = record
     if x[6] and x[6] ~= '1' then
-      local BUDGETED, USED, SCORED = 2, 4, 16
+      local BUDGETED, USED, SCORED, OF_HOSTS = 2, 4, 16, 32
       local own, used = x[6] % USED, x[6] % SCORED
       record.used = own < used and used - own or nil
-      record.is_scored = tonumber(x[6]) >= SCORED or nil
-      has_scored = has_scored or record.is_scored
+      record.is_scored = x[6] % OF_HOSTS >= SCORED or nil
+      record.has_host_budget = tonumber(x[6]) >= OF_HOSTS or nil
+      has_scored, has_host_budgets = has_scored or record.is_scored, has_host_budgets or record.has_host_budget
       if own >= BUDGETED then
         look_at_budgets(c, record)
       end

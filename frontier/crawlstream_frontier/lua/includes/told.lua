@@ -43,10 +43,10 @@ end
 
 -- Set the budgets of a run, {max_seconds, max_bytes, max_failed_share}.
 local function set_budgets(c, said, by)
-  local RECOVERED, BUDGETED, SCORED = 1, 2, 16
+  local RECOVERED, BUDGETED, SCORED, OF_HOSTS = 1, 2, 16, 32
   local crawl, has_budgets = crawl_of(c), said[2] > 0 or said[3] > 0
   local marks = (crawl.recovered and RECOVERED or 0) + (has_budgets and BUDGETED or 0) + (crawl.used or 0)
-    + (crawl.is_scored and SCORED or 0)
+    + (crawl.is_scored and SCORED or 0) + (crawl.has_host_budget and OF_HOSTS or 0)
   redis.call('HSET', K.ledger(c), 'budgets', string.format('%.0f %.6g', said[2], said[3]), 'budgets_by', by)
   redis.call(has_budgets and 'SADD' or 'SREM', K.spending, c)
   if marks > 0 then

@@ -186,3 +186,26 @@ def test_links_of_a_promoted_page_are_not_remembered() -> None:
     early, usual = links("a", [1], linked=FOUND_EARLY), links("a", [2], linked=FOUND)
     cache.learn_links(1, b"1", [early, usual])
     assert cache.new_of(b"1", [early, usual]) == ([early], 1)
+
+
+def test_a_link_is_sent_again_for_each_trusted_domain_that_links() -> None:
+    """Sends one link to each domain, once; none to its own domain, or from one without trust."""
+    cache, new = LinkCache(), list[Links]()
+    cache.learn(1, b"1", links("a", range(3)).fingerprints)
+    first = [links("a", range(3), standing="5 10 10"), links("a", [2], standing="5 10 10")]
+    (again,) = cache.sent_again(b"1", first, new)
+    assert (again.fingerprints, again.standing) == (links("a", [0]).fingerprints, "5 10 10")
+    assert cache.sent_again(b"1", first, first[1:]) == []
+    cache.learn_links(1, b"1", [again])
+    assert cache.sent_again(b"1", first, new) == []
+    assert len(cache.sent_again(b"1", [links("a", [1], standing="6 10 10")], new)) == 1
+    for standing in ("+ 10 10", "- 10 10"):
+        assert cache.sent_again(b"1", [links("a", [1], standing=standing)], new) == []
+
+
+def test_links_of_domains_without_trust_are_not_counted() -> None:
+    """However often a worker finds them."""
+    cache = LinkCache()
+    cache.learn(1, b"1", links("a", [1]).fingerprints)
+    group = links("a", [1], linked=FOUND, standing="- 10 10")
+    assert [cache.sent_again(b"1", [group], []) for _ in range(3)] == [[], [], []]

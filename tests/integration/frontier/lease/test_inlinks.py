@@ -305,7 +305,7 @@ BUGS = {
         found_by=test_queries_show_a_promoted_page_once,
     ),
     "the third link of one worker is one like any other": Bug(
-        right="(terms.counts == THIRD or links == PROMOTED_BY - 1)",
+        right="(is_third or links == PROMOTED_BY - 1)",
         wrong="links == PROMOTED_BY - 1",
         found_by=test_a_worker_tells_of_its_third_link_alone,
     ),

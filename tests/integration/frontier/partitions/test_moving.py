@@ -12,6 +12,7 @@ from crawlstream.model.crawl import Budgets, CrawlKey
 from crawlstream.model.effects import FOUND, Outcome
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.layout import create_frontier
+from crawlstream_frontier.link_rules.host_budgets import is_lower
 from crawlstream_frontier.moving import filling
 from crawlstream_frontier.moving.withdrawal import State, Withdrawal
 from crawlstream_frontier.partitions.frontiers import Frontiers
@@ -26,6 +27,7 @@ from support.frontier.bench import (
     links,
     open_bench,
     position_of,
+    standing_to,
 )
 from support.partitions.moving import (
     delayed_in,
@@ -235,6 +237,25 @@ async def bench_of(frontiers: Frontiers) -> Bench:
     await bench.rule(ThrottleRule(hits=10**6, window_s=1, moderated=False, concurrency=10**6))
     await bench.advance(5_000)
     return bench
+
+
+async def test_standings_of_domains_are_moved(redis: Redis) -> None:
+    """A domain with two trusted links stays trusted, and has no more room than before."""
+    bench = await open_bench(redis)
+    await bench.feed.seeds(*(f"{name}/" for name in SMALL[:2]), host_budget=(1, 0))
+    for lease in await bench.worker.lease(2):
+        group = links(LARGE, [1, 2], standing=standing_to(lease, LARGE))
+        await bench.worker.settle(lease, links=[group])
+    await at_rest(bench)
+    old, new = frontiers_in(redis, 1, "cs"), frontiers_in(redis, 1, "a")
+    await move(old, new)
+    moved = await bench_of(new)
+    first, second = await moved.worker.lease(2)
+    assert (first.is_trusted, second.is_trusted) == (True, True)
+    assert (is_lower(first.priority), is_lower(second.priority)) == (False, True)
+    await moved.worker.settle(first, links=[links(LARGE, [3], standing=standing_to(first, LARGE))])
+    (third,) = await moved.worker.lease()
+    assert is_lower(third.priority)
 
 
 async def test_promoted_pages_are_moved_once(redis: Redis) -> None:

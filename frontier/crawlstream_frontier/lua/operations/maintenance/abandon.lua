@@ -87,7 +87,7 @@ end
 
 -- Return the same domain again, if not all entries waiting there could be taken.
 local function visit(domain, bands)
-  for band in string.gmatch(bands, '[^,]+') do
+  for band in string.gmatch(bands, ',([^,]+)') do
     local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
     abandon_band(S ~= '' and S or own_spider, domain, priority)
     bands_left = bands_left - 1

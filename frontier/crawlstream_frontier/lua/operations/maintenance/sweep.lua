@@ -128,7 +128,7 @@ end
 -- nil if none remain.
 local function sweep_bands(domain, text)
   local head, bands = string.match(text, '^(%d+ %d+ %d+ )(.*)$')
-  local at = 1
+  local at = string.find(bands, ',', 1, true) or #bands + 1
   while at <= #bands do
     if left() <= 0 then
       text = head .. string.sub(bands, at)

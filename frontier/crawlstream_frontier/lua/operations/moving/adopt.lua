@@ -5,7 +5,7 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {c, domains, delayed, lost, is this the last}
 --   domain  {name, is this the first of it, pages that count, slab, {fingerprint …} of its own sets, bands
---            {spider, priority, {entry …} …} [, used: see `domain_budgets`]}
+--            {spider, priority, {entry …} …} [, used: see `domain_budgets`, what `host_budgets` notes]}
 --   delayed {name, spider, priority, side ('f', 'b'), due in ms of this frontier's clock, entry}
 --   lost    {name, id of a chunk that the shelf does not have, its pages}: these pages fail
 -- Returns: packed {domain …}: domains that were left out
@@ -65,8 +65,12 @@ local function keep_back(domain, S, priority, side, due, entry)
 end
 
 for i = 1, #domains do
-  local used = domains[i][7]
+  local record, used, host = records[domains[i][1]], domains[i][7], domains[i][8] or ''
   adopt(unpack(domains[i], 1, 6))
+  if host ~= '' and not string.find(record.bands, '^%x') then
+    record.bands = host .. record.bands
+    host_budgets().note_crawl(c)
+  end
   if used and used ~= '' and redis.call('HEXISTS', K.used(c), domains[i][1]) == 0 then
     local bytes, done, failed, budget = string.match(used, '^(%d+) (%d+) (%d+) ?(%S*)$')
     add_used(c, { [domains[i][1]] = { bytes, done, failed, 0, 0, budget ~= '' and budget or nil } })

@@ -5,7 +5,7 @@
 -- ARGV: 1 name of the crawl, 2 domain, 3 fingerprint|'' (''; no page requested), 4 most entries,
 --   5 most workers, 6 the site in the domain where the page is counted, or the domain.
 -- Returns: packed {run, state, is the fingerprint known, queued, delayed, held, is it complete, does its page wait by
---   an entry with a mark (see `inlinks`)}; {} for an unknown crawl
+--   an entry with a mark (see `inlinks`), what `host_budgets` notes of the domain|''}; {} for an unknown crawl
 --   queued  {spider, priority, standing, length, {entry …} of the head, {id, entries, chunk|'' …} in their order,
 --           {entry …} of the tail}, best standing first; chunk '': it is on another server
 --   delayed {spider, due_ms from now, priority, entry}
@@ -40,7 +40,7 @@ end
 local queued, spiders = {}, { [own_spider] = true }
 
 local function list_bands(at, bands)
-  for band in string.gmatch(live == '1' and bands or '', '[^,]+') do
+  for band in string.gmatch(live == '1' and bands or '', ',([^,]+)') do
     local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
     S, priority = S ~= '' and S or own_spider, tonumber(priority)
     spiders[S] = true
@@ -118,4 +118,5 @@ local is_known = fingerprint ~= '' and is_marked(c, domain, record, fingerprint)
 local crawl = crawl_of(c)
 local is_listed = crawl.is_scored and fingerprint ~= '' and listed_states(c, domain, { fingerprint })[1] > 0
 return cmsgpack.pack({ tonumber(run), crawl.paused and 'paused' or crawl.state, is_known, queued,
-  delayed, held, is_complete, is_listed or false })
+  delayed, held, is_complete, is_listed or false,
+  crawl.has_host_budget and (string.match(record.bands, '^[^,]+') or string.rep('0', 16) .. '-0') or '' })

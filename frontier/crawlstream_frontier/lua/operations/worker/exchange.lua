@@ -25,8 +25,8 @@
 --           site; priority: the band that it goes to. It goes to the back of its queue there; gate: that of its
 --           site, by the address that it has
 -- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
---   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed, wall [, gentle [, spent]]}; crowded is
---   1 or 0, -1 if it was not checked
+--   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed, wall [, gentle [, spent [, trusted]]]};
+--   crowded is 1 or 0, -1 if it was not checked
 --   holds    {place, number of the lot, domain with the gate that was used, entry …}; the token is "<call>-<place>".
 --            The place of a spare one is negative, and positive in the token
 --   lots     {crawl number, priority …}
@@ -40,6 +40,7 @@
 --   gentle   domains of holds whose rules are gentle: the time to the first byte is to be reported; not for repeated
 --            grants
 --   spent    {crawl number, domain, budget …}: of domains that have spent one in the run, also those of the leases
+--   trusted  {crawl number, domain …} of leases, in crawls with a host budget: see `host_budgets`
 -- Cost: per page the work of about 12 commands, in one round trip for the whole call.
 --- include: clock
 --- include: views
@@ -258,7 +259,8 @@ if spent then
     end
   end
 end
+local trusted_ones = has_host_budgets and host_budgets().trusted(granted_holds, granted_lots) or nil
 local version, date = version_and_date()
 return cmsgpack.pack({ granted_holds, granted_lots, crawls, profiles, stale, life, next_due, rules_known,
   to_repeat, refused, crowded, capped, version, next(unconfirmed) and home_waits().questions(unconfirmed) or {}, date,
-  gentle, spent })
+  gentle or trusted_ones and {}, spent or trusted_ones and {}, trusted_ones })
