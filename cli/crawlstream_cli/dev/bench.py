@@ -68,6 +68,7 @@ class Name(StrEnum):
     QUALITY_CPU = "quality-cpu"
     WASTE = "waste"
     ORDER = "order"
+    FARM = "farm"
     ENDINGS = "endings"
 
 
