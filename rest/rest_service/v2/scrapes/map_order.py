@@ -12,10 +12,9 @@ from rest_service.http.envelope import RequestRefused
 from rest_service.v2.scrapes.scrape_order import ScrapeOrder
 
 MOST_LIMIT = 50_000
-_LATER = ("memory",)
 _NOT_SCRAPED = {"frontier"}
 
-Source = Literal["robots", "sitemaps", "links", "frontier", "memory"]
+Source = Literal["robots", "sitemaps", "links", "frontier"]
 
 
 class MapOrder(BaseModel):
@@ -38,14 +37,14 @@ class MapOrder(BaseModel):
     appid: Annotated[str, Field(min_length=3, max_length=40)] | None = None
     """Application; default: that of the API key, if it has one, otherwise ``scrape``. Pages that
     wait are by default those of all applications that the key may access."""
-    sources: Annotated[list[Source], Field(min_length=1, max_length=5)] = [
+    sources: Annotated[list[Source], Field(min_length=1, max_length=4)] = [
         "robots",
         "sitemaps",
         "links",
     ]
     """``robots``: sitemaps that robots.txt names; ``sitemaps``: ``/sitemap.xml``, if it names none;
     ``links``: links of the page; ``frontier``: pages that wait in crawls, without a request to the
-    site. ``memory`` is not available yet."""
+    site."""
     match: Annotated[str, Field(max_length=1000)] = ""
     """Regular expression (RE2) that a URL contains."""
     limit: Annotated[int, Field(ge=1, le=MOST_LIMIT)] = 5000
@@ -65,11 +64,7 @@ class MapOrder(BaseModel):
         return frozenset({self.appid}) if self.appid is not None else client.appids
 
     def check(self) -> None:
-        """Raise RequestRefused (422) for what no process can do."""
-        if later := [name for name in _LATER if name in self.sources]:
-            raise RequestRefused(
-                422, f"The source {later[0]} is not available yet.", code="not_available"
-            )
+        """Raise RequestRefused (422) for an expression that RE2 does not take."""
         problem = linear_problem(self.match)
         if problem or (self.match and linear_set([self.match]) is None):
             raise RequestRefused(
