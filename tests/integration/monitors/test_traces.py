@@ -151,7 +151,7 @@ async def test_a_seed_continues_its_clients_trace_also_after_a_crash(
 async def _check_scrapes(
     service: RestProcess, site: CrawlerSite, collector: Collector, wait_until: WaitUntil
 ) -> None:
-    """The answer to a scrape names the span of its page, if the client traces its request."""
+    """Answers to scrapes and events name the span of the page, if the client traces its request."""
     order = {"url": site.url("/now"), "formats": ["metadata"]}
     plain = await service.post("/v2/scrape", order)
     assert "traceparent" not in {**plain.headers}
@@ -164,6 +164,15 @@ async def _check_scrapes(
     assert theirs.headers["traceparent"] == f"00-{'7' * 32}-{whole.span_id}-01"
     assert {wait.parent_id, whole.parent_id} == {intake.span_id}
     assert intake.begin <= wait.begin <= wait.end == whole.begin
+    streamed = await service.post(
+        "/v2/scrape",
+        order,
+        traceparent=f"00-{'8' * 32}-{SPAN}-01",
+        Accept="text/event-stream",
+    )
+    await wait_until(lambda: is_whole(collector, "8" * 32))
+    (page,) = collector.of("8" * 32, "page")
+    assert f'"traceparent":"00-{"8" * 32}-{page.span_id}-01"' in streamed.body.decode()
 
 
 def _untraced(site: CrawlerSite) -> set[str]:

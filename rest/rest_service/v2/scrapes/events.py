@@ -98,14 +98,18 @@ async def data_of(
     *,
     held: AsyncExitStack,
 ) -> dict[str, Any] | None:
-    """Return the data of an answer; None: this process is too busy, or Kafka does not answer."""
+    """Return the data of an answer; None: this process is too busy, or Kafka does not answer.
+
+    An event has no headers: ``traceparent`` is one of its fields, if the page is sampled.
+    """
     for tried in range(_TRIES):
         await asyncio.sleep(_BETWEEN_S if tried else 0)
         try:
             async with AsyncExitStack() as own:
-                data = await scraped(service, client, reply, shape, held=own)
+                headers: dict[str, str] = {}
+                data = await scraped(service, client, reply, shape, held=own, headers=headers)
                 held.push_async_exit(own.pop_all())
-                return data
+                return {**data, **headers}
         except (RequestRefused, Unavailable):
             continue
     return None
