@@ -16,7 +16,6 @@ from pypdfium2 import PdfDocument, PdfiumError, PdfPage, PdfTextPage, raw
 from crawlstream_extract.cut import cut
 from crawlstream_extract.hrefs import Hrefs
 
-PDF = frozenset({"application/pdf", "application/x-pdf"})
 MOST_LINKS = 5_000
 UNREADABLE, ENCRYPTED = "unreadable", "encrypted"
 PAGE_BREAK = "\n\f"
@@ -52,11 +51,6 @@ class PdfContent:
     """True if text or links are missing, because of a limit or a page that cannot be read."""
     error: str | None = None
     """UNREADABLE, or ENCRYPTED: it needs a password. There is nothing else then."""
-
-
-def is_pdf(mime: str, body: bytes) -> bool:
-    """Return whether the site calls a body a PDF, or it begins like one."""
-    return mime in PDF or body.startswith(b"%PDF-")
 
 
 def content_of(body: bytes, hrefs: Hrefs, limits: PdfLimits) -> PdfContent:

@@ -36,6 +36,7 @@ from crawling.response.codings import (
     unpacked,
     without_codings,
 )
+from crawling.response.media_type import media_type
 from crawling.response.outcome import Outcomes
 from crawling.robots.lines import product_token
 from crawling.robots.request import ROBOTS
@@ -63,7 +64,8 @@ class OutcomeMiddleware:
     def from_crawler(cls, crawler: Crawler) -> OutcomeMiddleware:
         """Scrapy's way to make one."""
         parts = Parts.of(crawler)
-        return cls(parts.outcomes, parts.recorder)
+        kind = DocumentMiddleware if parts.outcomes.documents else cls
+        return kind(parts.outcomes, parts.recorder)
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Let through what is for the spider."""
@@ -89,6 +91,20 @@ class OutcomeMiddleware:
         page.obeys_directives = obeys(settings.directives, profile.directives)
         obeyed = {*settings.drop, *(profile.drop or ())}
         page.dropped = ban_of(page.directives.texts, obeyed, page.received_at, page.rights)
+
+
+class DocumentMiddleware(OutcomeMiddleware):
+    """As ``OutcomeMiddleware``; reads the links of documents as well."""
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        """Let through what is for the spider."""
+        response = await super().process_response(request, response)
+        page: Page | None = request.meta.get(PAGE)
+        documents = self._outcomes.documents
+        if page is not None and documents is not None and ROBOTS not in request.meta:
+            mime = media_type(response.headers).essence
+            await documents.read(page, mime, response.url, response.body)
+        return response
 
 
 class WatchedCompression:

@@ -22,6 +22,7 @@ from crawling.engine.download_handler import GatedHandler
 from crawling.engine.downloader import GrantedDownloader
 from crawling.engine.item_pipelines import BoundPipelines
 from crawling.engine.middlewares import (
+    DocumentMiddleware,
     OutcomeMiddleware,
     OutlinksMiddleware,
     ResultPipeline,
@@ -37,6 +38,7 @@ _KNOWN = frozenset(
     {
         BoundPipelines,
         DefaultHeadersMiddleware,
+        DocumentMiddleware,
         DownloadTimeoutMiddleware,
         GrantedDownloader,
         OutcomeMiddleware,

@@ -41,7 +41,8 @@ def links_of(
 
     The crawl is that of the page, unless another's ``profile`` is given.
     Where directives are obeyed, that is none of a page that says ``nofollow``.
-    A page without HTML has none. Unreadable markup has none either, and the page still counts.
+    A page without HTML has none, unless links of documents are read. Unreadable markup has none
+    either, and the page still counts.
     """
     page = None if profile else page_of(response)
     rules = rules_for(page.lease) if page else rules_of(profile or Profile())
@@ -76,6 +77,9 @@ def _extract(
                 page.reading = response.body, reading
         except Exception as error:  # noqa: BLE001  whatever the parser trips over, the page is kept
             log.warning("parse", outcome="links_cut", url=response.url, error=str(error)[:200])
+    elif page and page.document:
+        links = [(url, "") for url in page.document.urls]
+        refused.update(page.document.refused)
     return links
 
 

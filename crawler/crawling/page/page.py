@@ -80,6 +80,14 @@ class Screenshot(NamedTuple):
     """PNG."""
 
 
+class DocumentLinks(NamedTuple):
+    """Links of a document, which no markup has."""
+
+    urls: Sequence[str]
+    refused: Counter[str]
+    """Why some are missing."""
+
+
 @dataclass(slots=True, eq=False)
 class Page:
     """A lease on its way through this process."""
@@ -144,6 +152,8 @@ class Page:
     """Text and canonical URL of its response; None: not read."""
     reading: tuple[bytes, ParsedPage] | None = None
     """Body and markup of its response, if its requisites are still to be found there."""
+    document: DocumentLinks | None = None
+    """Links of its response if that is a document; None: it is not, or they are not wanted."""
     offer: Offer | None = None
     """Payment with its request; None: whatever sends it, or its crawl, does not pay."""
     as_sent: AsSent | None = None

@@ -15,6 +15,7 @@ from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.expired import GrantExpired
 from crawling.lease.leases import Leases
 from crawling.links.children import Children
+from crawling.links.documents import DocumentReader
 from crawling.links.scope import OF_THE_CRAWL, RedirectRules
 from crawling.page.page import Page
 from crawling.page.scrapy_request import page_of
@@ -65,6 +66,8 @@ class Outcomes:
         self._payments = payments
         self.archive: Callable[[Page, Response], Awaitable[None]] | None = None
         """Publishes the response of a redirect, for crawls that archive it."""
+        self.documents = DocumentReader() if settings.documents else None
+        """Reads the links of documents; None: they have none."""
 
     async def judge(self, page: Page, response: Response) -> None:
         """Return if the response is for the spider; raise Ended if it is not."""

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 SHARED = (
     "clean_param",
     "directives",
+    "documents",
     "drop",
     "drop_parameters",
     "guard",
@@ -180,6 +181,8 @@ class Worker:
         await self._sessions.finish(_LAST_WORDS_S)
         await self._tasks.stop()
         self._way.close()
+        if documents := self._parts.outcomes.documents:
+            await documents.close()
         if self._rendering:
             await self._rendering.close()
         await self._sessions.retire(self.name)

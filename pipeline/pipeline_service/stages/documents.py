@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlstream.errors import MissingExtra
+from crawlstream_extract.documents.kinds import is_pdf
 from crawlstream_extract.hrefs import Hrefs
 from pipeline_service.stages.draft import Draft
 from pipeline_service.stages.page import Page
@@ -36,7 +37,7 @@ class Documents:
         return drafts
 
     def _made(self, page: Page) -> Mapping[str, Any]:
-        if not self._reader.is_pdf(page.mime, page.body):
+        if not is_pdf(page.mime, page.body):
             return dict.fromkeys(FIELDS)
         hrefs = Hrefs(page.response_url, "utf-8")
         found = self._reader.content_of(page.body, hrefs, self._limits)

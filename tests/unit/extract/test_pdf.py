@@ -9,8 +9,9 @@ import pytest
 from pypdfium2 import PDFIUM_INFO
 
 from crawlstream_extract import pdf as reader
+from crawlstream_extract.documents.kinds import is_pdf
 from crawlstream_extract.hrefs import Hrefs
-from crawlstream_extract.pdf import PdfContent, PdfLimits, content_of, is_pdf
+from crawlstream_extract.pdf import PdfContent, PdfLimits, content_of
 from support.hostile.documents import encrypted, pdf
 
 PLACE = Hrefs("http://127.0.0.7:8080/papers/lamp.pdf", "utf-8")

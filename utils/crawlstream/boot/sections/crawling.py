@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any, Literal, Self
 
@@ -21,25 +22,20 @@ def _networks(value: Any) -> Any:
     return tuple(ip_network(str(part)) for part in parts(value))
 
 
+def _known(value: Any, known: Collection[str]) -> tuple[str, ...]:
+    found = tuple(parts(value))
+    if unknown := set(found) - set(known):
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
+    return found
+
+
 def _profiles(value: Any) -> Any:
-    found = parts(value)
-    if unknown := set(found) - set(PROFILES):
-        raise ValueError(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(PROFILES)}")
+    found = _known(value, PROFILES)
     return (DEFAULT, *(name for name in dict.fromkeys(found) if name != DEFAULT))
 
 
-def _bans(value: Any) -> Any:
-    found = parts(value)
-    if unknown := set(found) - set(BodyBan):
-        raise ValueError(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(BodyBan)}")
-    return tuple(ban.value for ban in BodyBan if ban in found)
-
-
-def _files(value: Any) -> Any:
-    found = parts(value)
-    if unknown := set(found) - set(RIGHTS_FILES):
-        raise ValueError(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(RIGHTS_FILES)}")
-    return tuple(file for file in RIGHTS_FILES if file in found)
+def _listed(known: Collection[str]) -> Callable[[Any], tuple[str, ...]]:
+    return lambda value: tuple(one for one in known if one in _known(value, known))
 
 
 def _names(value: Any) -> Any:
@@ -49,8 +45,10 @@ def _names(value: Any) -> Any:
     return found
 
 
-_Bans = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_bans)]
-_Files = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_files)]
+_Bans = Annotated[
+    tuple[str, ...], NoDecode, BeforeValidator(_listed([ban.value for ban in BodyBan]))
+]
+_Files = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed(RIGHTS_FILES))]
 _Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 _Profiles = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_profiles)]
 
@@ -73,6 +71,9 @@ class CrawlingSettings(Section):
     """Links with `nofollow` (of robots metas, X-Robots-Tag or `rel`): `record` follows them and
     names the directives in results, `obey` leaves them out. A crawl may choose with `"directives"`,
     unless this is `always`, which also leaves them out. The same for all crawlers."""
+    documents: Literal["", "links"] = Field("", validation_alias=new("DOCUMENTS"))
+    """`links`: follow the links of PDFs and office documents, too; needs the extra `extract`. The
+    same for all crawlers."""
     visit_time: bool = Field(default=False, validation_alias=new("VISIT_TIME"))
     """Fetch pages of a site only at the times of day that its robots.txt names (`Visit-time`)."""
     clean_param: bool = Field(default=False, validation_alias=new("CLEAN_PARAM"))
