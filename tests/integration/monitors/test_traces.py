@@ -126,7 +126,7 @@ async def test_a_seed_continues_its_clients_trace_also_after_a_crash(
         assert failed.attributes["url.full"] == site.url("/loop")
         assert failed.trace_id == failed.attributes["crawlstream.id"]
         assert {s.service for s in collector.of(failed.trace_id)} == {"crawler"}
-        known = {THEIRS, "6" * 32, "7" * 32, failed.trace_id}
+        known = {THEIRS, "6" * 32, "7" * 32, "8" * 32, failed.trace_id}
         assert {s.trace_id for s in collector.spans} == known
         (intake,) = collector.of(THEIRS, "intake")
         assert (intake.service, intake.parent_id) == ("kafka-monitor", SPAN)

@@ -88,6 +88,6 @@ def test_links_and_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_archive_is_a_document_by_its_type(
     mime: str, url: str, kind: DocumentKind | None
 ) -> None:
-    """Uses the name only if the site knows no type; a body that is no archive is no document."""
+    """Uses the name only if the site knows no type; ignores other bodies."""
     assert kind_of(mime, docx(), url) is kind
     assert kind_of(mime, b"<html>", url) is None

@@ -65,7 +65,7 @@ async def test_documents_are_read_one_after_the_other(reader: DocumentReader) ->
 async def test_large_documents_and_missing_links_are_counted(
     reader: DocumentReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reads no document beyond the limit of its size; tells when a bound leaves links out."""
+    """Reads no document beyond the limit of its size; counts one whose links are incomplete."""
     links = [f"/{number}" for number in range(5_001)]
     cut = (await read(reader, pdf("a", links=links))).document
     assert cut is not None
