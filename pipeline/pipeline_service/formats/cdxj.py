@@ -16,9 +16,10 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import quote, unquote_to_bytes, urlsplit  # noqa: TID251  keys of archives
+from urllib.parse import quote, unquote_to_bytes
 
 from crawlstream.wire import jsontext
+from pipeline_service.formats.any_url import split_any
 
 _IN_MEMORY = 2 * 1024 * 1024
 """Bytes of lines that are sorted at a time; a line of a page has some 300."""
@@ -95,7 +96,7 @@ def surt(url: str) -> str:
     parameters are sorted, and only characters that need it are percent-encoded. URLs that differ
     in nothing else have one key.
     """
-    parts = urlsplit(url)
+    parts = split_any(url)
     host = _WWW.sub("", parts.hostname or "")
     try:
         port = f":{parts.port}" if parts.port not in _USUAL_PORTS else ""

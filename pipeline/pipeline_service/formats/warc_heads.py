@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote, urlsplit  # noqa: TID251  records may be of any origin
+from urllib.parse import quote
 
 from warcio.statusandheaders import StatusAndHeaders
 
 from crawlstream.model.delivered import Delivered, TextHeaders
 from crawlstream.model.result import AsSent
+from pipeline_service.formats.any_url import split_any
 
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _VERSION = re.compile(rb"\AHTTP/(\d)(?:\.\d)?(?=\s)", re.IGNORECASE)
@@ -59,7 +60,7 @@ def head_decoded(page: Delivered) -> StatusAndHeaders:
 
 def head_of_request(page: Delivered) -> StatusAndHeaders:
     """Return the head of a request."""
-    parts = urlsplit(clean_url(page.response_url))
+    parts = split_any(clean_url(page.response_url))
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     asked = [("Host", parts.netloc.rpartition("@")[2])]
     asked += [pair for pair in _pairs(page.request_headers) if pair[0].lower() != "host"]

@@ -203,6 +203,17 @@ def test_hostile_text_makes_no_record_of_its_own() -> None:
         assert each.rec_headers.get_header("X") is None
 
 
+@pytest.mark.parametrize("which", FORMATS)
+@pytest.mark.parametrize("url", ["http://[x/a?b=c", "http://[::1", "http://a\uff0fb.com/"])
+def test_a_page_with_an_invalid_url_stops_no_file(which: str, url: str) -> None:
+    """Writes a page whose URL cannot be parsed, and continues with the next one."""
+    records = [record(0, url=url, response_url=url), record(1)]
+    assert [page.id for page in pages_of(which, written(which, records))] == [
+        page_id(0),
+        page_id(1),
+    ]
+
+
 def test_a_parquet_file_has_the_columns_of_the_table() -> None:
     """Each with the type that it is said to have."""
     table = parquet.read_table(io.BytesIO(written("parquet", RECORDS)))
