@@ -388,6 +388,18 @@ FETCH_BUGS = {
         wrong="            self.elsewhere[site] += 0\n",
         test="unit/crawler/render/test_judge.py::rules_of_all_sites",
     ),
+    "requisites that were not published are taken for known": Bug(
+        module="crawling.requisites.loading",
+        right="            self._let_go(some, is_lost=not errors)\n",
+        wrong="            self._let_go(some, is_lost=False)\n",
+        test="unit/crawler/requisites/test_loading.py::a_page_that_ends_early",
+    ),
+    "a request leaves that a Redis of another epoch has reserved": Bug(
+        module="crawling.robots.elsewhere",
+        right="        return contact.redis_epoch == place.redis_epoch\n",
+        wrong="        return True\n",
+        test="integration/crawler/links/test_further_robots.py::a_redis_of_another_epoch",
+    ),
     "an answered client counts as waiting": Bug(
         module="crawlstream_frontier.worker.link_packer",
         right='counts += (f"a:{settle.answered}", -1)',
