@@ -113,7 +113,7 @@ async def test_the_commands_of_the_guide_about_maps_work(
     """The line with curl and those of the command, for another site and port."""
     (curl,) = re.findall(r"```sh\n(curl.*?)```", SECTION, re.DOTALL)
     commands = re.findall(r"^\./crawlstream (map [^|\n]*)", SECTION, re.MULTILINE)
-    assert len(commands) == 3
+    assert len(commands) == 4
     with site_of(pages()) as (site, host):
         here = site.url("/", host)
         words = curl.replace("https://docs.example.com/", here)
@@ -129,7 +129,8 @@ async def test_the_commands_of_the_guide_about_maps_work(
             done = await cluster.run(*typed, "--rest", f"http://127.0.0.1:{rest.port}")
             assert done.status == 0, done.err
             outs.append(done.out.splitlines())
-    plain, matched, seeds = outs
+    plain, matched, seeds, waiting = outs
     assert len(plain) == 4
     assert matched == [f"{here}guide/{name}" for name in "acd"]
     assert [json.loads(line) for line in seeds] == [{"url": url} for url in plain]
+    assert waiting == []
