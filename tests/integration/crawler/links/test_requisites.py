@@ -46,7 +46,7 @@ async def crawl(
 
 @both_ways
 async def test_requisites_of_a_page_have_records_of_their_own(cluster: CrawlerCluster) -> None:
-    """From other hosts, of styles and of srcset; those that robots.txt forbids are named."""
+    """Requisites of other hosts, styles and srcset are requested; forbidden ones are named."""
     packed = gzip.compress(b"@import '/more.css'; b{background:url(5.png)}")
     pages: dict[str, Page] = {
         "/more.css": Answer(b"i{background:url(/9.png)}", headers=CSS),
@@ -78,7 +78,7 @@ async def test_requisites_of_a_page_have_records_of_their_own(cluster: CrawlerCl
 
 @both_ways
 async def test_archives_have_the_responses_of_redirects(cluster: CrawlerCluster) -> None:
-    """As they were sent, each once, without being results; other crawls publish none."""
+    """Redirects are published as they were sent, once, and not as results; only in archives."""
     moved = b"HTTP/1.1 301 Gone away\r\nlocation: /new\r\nContent-Length: 0\r\n"
     refresh = b"<meta http-equiv=refresh content='0; url=/old'>"
     pages = {"/old": Answer(raw=moved + b"\r\n"), "/new": html("new"), "/": html(refresh.decode())}
@@ -99,7 +99,7 @@ async def test_archives_have_the_responses_of_redirects(cluster: CrawlerCluster)
 
 
 async def test_requisites_need_no_news_from_redis(cluster: CrawlerCluster) -> None:
-    """Come also when a worker has nothing to report or to lease for some seconds."""
+    """Requisites are requested even if the worker reports and leases nothing for seconds."""
     with serving(site_of("".join(f"<img src={number}.png>" for number in range(1, 10)))) as site:
         for number in range(1, 10):
             site.pages[f"/{number}.png"] = Answer(after_s=0.7, headers=PNG)
@@ -109,7 +109,7 @@ async def test_requisites_need_no_news_from_redis(cluster: CrawlerCluster) -> No
 
 
 async def test_a_page_requests_no_more_than_its_rule_allows(cluster: CrawlerCluster) -> None:
-    """Nor what its run has; the next page of the site requests what styles still need."""
+    """A page repeats no requisite of its run; the next page requests what styles still need."""
     rule = ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=64, render=3)
     await cluster.set_rules(WIDE_OPEN, {"127.0.0.1": rule}, frozenset({"127.0.0.3"}))
     style = Answer(b"a{background:url(8.png)} b{background:url(9.png)}", headers=CSS)
@@ -171,7 +171,7 @@ async def test_a_page_waits_for_its_requisites_only_so_long(cluster: CrawlerClus
 async def test_a_crawler_that_dies_repeats_requisites_under_their_ids(
     cluster: CrawlerCluster,
 ) -> None:
-    """Loses none; readers recognize repeats. Other crawls have no requisites."""
+    """No requisite is lost, and repeats have the same id. Other crawls have no requisites."""
     with serving(site_of("<img src=1.png><img src=2.png><img src=3.png>")) as site:
         asked = await cluster.ask({"url": site.url("/"), "archive": True, "requisites": True})
         with cluster.worker(FAILPOINT="after_requisite:kill:2") as crawler:

@@ -37,7 +37,7 @@ def found(markup: str) -> dict[str, int]:
 
 
 def test_elements_name_their_requisites() -> None:
-    """By their attributes; relative to the base, once each, by the lowest rank."""
+    """Each URL of an attribute is found once, relative to the base, with its lowest rank."""
     markup = """<base href=/b/><link rel="Stylesheet alternate" href=s.css>
         <link rel=icon href=i.ico><link rel=next href=no><script src=s.js></script>
         <body background=bg.png><img src=1.png srcset="2.png 2x, 1.png">
@@ -64,7 +64,7 @@ def test_elements_name_their_requisites() -> None:
 
 
 def test_a_page_names_a_bounded_number_of_them() -> None:
-    """Also where it has many more, or repeats itself."""
+    """The bound holds for pages with many different references, and with many equal ones."""
     many = "".join(f"<img src={number}>" for number in range(2 * MOST_FOUND))
     assert len(found(many)) == MOST_FOUND
     assert len(found("<img src=1>" * 10_000 + "<img src=2>")) == 1
@@ -89,7 +89,7 @@ def test_styles_are_read_by_their_tokens(text: str, references: list[str]) -> No
 
 
 def test_a_stylesheet_is_read_in_its_charset() -> None:
-    """References are relative to it, not to the page."""
+    """References are relative to the stylesheet, not to the page."""
     styles = TextResponse(
         "http://cdn.example/s/x.css", body="a{b:url(\xe9)}".encode("latin-1"), encoding="latin-1"
     )
@@ -98,7 +98,7 @@ def test_a_stylesheet_is_read_in_its_charset() -> None:
 
 @pytest.mark.parametrize("piece", ['"', "'", '"\\"', "/*", "url(", "url('", "@import ", "\\", "("])
 def test_hostile_styles_are_read_once(piece: str) -> None:
-    """Whatever does not end takes no more time than other text."""
+    """Comments, strings and URLs that do not end take no more time than other text."""
     text = piece * (MOST_CHARACTERS // len(piece))
     began = time.thread_time()
     list(css_references(text))
@@ -132,7 +132,7 @@ def test_any_text_is_read(text: str) -> None:
 
 
 def test_a_process_remembers_a_bounded_number_of_requisites() -> None:
-    """Forgets the oldest of the run that was used the longest time ago."""
+    """The oldest requisites of the run that was used the longest time ago are forgotten."""
     known = KnownRequisites(most=3)
     old, new = (CrawlKey("link", "app", "old"), 1), (CrawlKey("link", "app", "new"), 1)
     assert [known.add(old, "1"), known.add(old, "2"), known.add(new, "1")] == [True] * 3

@@ -115,7 +115,7 @@ async def turns() -> None:
 
 
 async def test_responses_are_published_together() -> None:
-    """Sends four requests at once, and those that a stylesheet names, too."""
+    """Four requests are sent at once, and those that a stylesheet names, too."""
     client = Client()
     running = asyncio.ensure_future(
         loading(client, KnownRequisites()).run([Requisite(STYLESHEET, STYLE), *IMAGES])
