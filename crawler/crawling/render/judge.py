@@ -177,8 +177,8 @@ class Judge:
     credits: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Unused credits by host and port: for requests, with TLS for connections."""
     is_strict: bool = False
-    """True for requisites: ``robots`` decides about all origins, and each other site has the limit of
-    its own rule."""
+    """True for requisites: ``robots`` decides about all origins, and the rule of each other site
+    limits the requests to it."""
     elsewhere: Counter[str] = field(default_factory=Counter)
     """Number of sent requests to each other site, if it is strict."""
     _places: dict[str, _Place] = field(default_factory=dict)

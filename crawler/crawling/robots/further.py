@@ -51,7 +51,7 @@ class FurtherRobots:
         return self._is_simple(page, origin) or origin in self._known
 
     def _is_simple(self, page: Page, origin: str) -> bool:
-        """Return whether no other file is needed: the page's own origin, or no robots.txt obeyed."""
+        """Return whether no other file is needed: it is the page's origin, or none is obeyed."""
         is_own = origin == origin_of(page.lease.entry.url)
         return is_own or not self._verdicts.must_obey(page.lease.profile)
 
