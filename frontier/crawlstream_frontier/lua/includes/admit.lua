@@ -270,7 +270,11 @@ local function pages_of(links, at, amount)
 end
 
 --- include: inlinks
---- include: host_budgets
+
+-- Return the functions of `host_budgets`.
+local made_host_budgets
+local host_budgets =
+--- function: host_budgets
 
 -- Admit a group of `amount` links, fingerprints from links[at] on. Return the numbers of admitted links and of
 -- duplicates, and the cap that refused others. A single one is marked by its lookup,

@@ -13,12 +13,11 @@
 -- In crawls that have a score as well, links of domains that are not trusted promote no page, and pages that wait lower
 --   are not promoted.
 -- Needs: clock, ledger, bands, admit, inlinks. Cost: an HMGET for the leases of a call; nothing for other crawls.
-local host_budgets
-
--- Its functions are created when needed: defining one takes time in every call.
-do
+-- This is the text of a function (see `admit`): its own functions are created when it is called first.
+if made_host_budgets then
+  return made_host_budgets
+end
 local FORM, BANDS, HAS_BUDGET = '^(%x+)([s-])(%d+)', ',.*$', 32
-local made_host_budgets
 
 -- Return functions for the priorities of lower bands, as `link_rules.host_budgets` has them.
 local function lower_bands()
@@ -138,26 +137,26 @@ local function raising(lower)
 end
 
 -- Return functions for links with a budget.
-local function admission(lower, hosts)
+local function admission(lower, of_hosts)
   local of, raise_pages = {}, raising(lower)
 
   -- Note what links say of a domain.
   function of.note(terms, domain, record)
-    local budget, host = terms.linked, hosts.read(record.bands)
-    if hosts.add(host, budget.standing) then
-      host.pages = host.pages + raise_pages(terms, domain, record, hosts.room(host, budget.base, budget.each))
-      hosts.write(terms.c, domain, record, host)
+    local budget, host = terms.linked, of_hosts.read(record.bands)
+    if of_hosts.add(host, budget.standing) then
+      host.pages = host.pages + raise_pages(terms, domain, record, of_hosts.room(host, budget.base, budget.each))
+      of_hosts.write(terms.c, domain, record, host)
     end
   end
 
   -- Queue pages that were just marked as known: {list, marks, entries, n} as in `admit_group`.
   function of.enter(terms, domain, record, group)
     local list, marked_at, entries, n = unpack(group)
-    local c, budget, host = terms.c, terms.linked, hosts.read(record.bands)
-    local room = math.min(hosts.room(host, budget.base, budget.each), n)
+    local c, budget, host = terms.c, terms.linked, of_hosts.read(record.bands)
+    local room = math.min(of_hosts.room(host, budget.base, budget.each), n)
     if room > 0 then
       host.pages = host.pages + room
-      hosts.write(c, domain, record, host)
+      of_hosts.write(c, domain, record, host)
       if budget.number > 0 then
         promotion().enter(terms, domain, record, { list, marked_at, entries, room })
       else
@@ -176,7 +175,7 @@ end
 
 -- Return a function that returns the domains of leases {place, number of the lot, domain …} that are trusted: {crawl
 -- number, domain …}. A site may be a part of a domain, which has one of the names that end its own.
-local function trusting(hosts)
+local function trusting(of_hosts)
   return function(leases, lots_of_leases)
     local names_in, found = {}, {}
     for n = 1, #leases, 4 do
@@ -190,7 +189,7 @@ local function trusting(hosts)
     for c, names in pairs(names_in) do
       for i, text in ipairs(redis.call('HMGET', K.domains(c), unpack(names))) do
         local noted = text and string.match(text, '^%d+ %d+ %d+ (.*)$') or ''
-        if hosts.is_trusted(hosts.read(noted)) then
+        if of_hosts.is_trusted(of_hosts.read(noted)) then
           found[#found + 1], found[#found + 2] = c, names[i]
         end
       end
@@ -199,43 +198,37 @@ local function trusting(hosts)
   end
 end
 
--- Return the functions of this file. `of` returns those for links with a text, as `promotion` does for others.
-function host_budgets()
-  if made_host_budgets then
-    return made_host_budgets
-  end
-  local hosts, texts = hosts_in_records(), {}
-  local admitting = admission(lower_bands(), hosts)
-  made_host_budgets = { trusted = trusting(hosts) }
+local hosts, texts = hosts_in_records(), {}
+local admitting = admission(lower_bands(), hosts)
+made_host_budgets = { trusted = trusting(hosts) }
 
-  -- Note that a crawl has a host budget.
-  function made_host_budgets.note_crawl(c)
-    local crawl = crawl_of(c)
-    if not crawl.has_host_budget then
-      redis.call('HINCRBY', K.ledger(c), 'recovered', HAS_BUDGET)
-      crawl.has_host_budget, has_host_budgets = true, true
-    end
+-- Note that a crawl has a host budget.
+function made_host_budgets.note_crawl(c)
+  local crawl = crawl_of(c)
+  if not crawl.has_host_budget then
+    redis.call('HINCRBY', K.ledger(c), 'recovered', HAS_BUDGET)
+    crawl.has_host_budget, has_host_budgets = true, true
   end
-
-  local function see(terms, domain, links, at, amount, has_known)
-    made_host_budgets.note_crawl(terms.c)
-    admitting.note(terms, domain, records_of[terms.c][domain])
-    if terms.linked.number > 0 then
-      promotion().see(terms, domain, links, at, amount, has_known)
-    end
-  end
-
-  function made_host_budgets.of(text)
-    local budget = texts[text]
-    if not budget then
-      local number, said, base, each = string.match(text, '^(%d) (%S+) (%d+) (%d+)$')
-      budget = { number = tonumber(number), standing = said, base = tonumber(base), each = tonumber(each),
-        weight = said == '-' and 0 or 1, see = see, enter = admitting.enter }
-      texts[text] = budget
-    end
-    return budget
-  end
-
-  return made_host_budgets
 end
+
+local function see(terms, domain, links, at, amount, has_known)
+  made_host_budgets.note_crawl(terms.c)
+  admitting.note(terms, domain, records_of[terms.c][domain])
+  if terms.linked.number > 0 then
+    promotion().see(terms, domain, links, at, amount, has_known)
+  end
 end
+
+-- Return the functions for links with a text, as `promotion` does for others.
+function made_host_budgets.of(text)
+  local budget = texts[text]
+  if not budget then
+    local number, said, base, each = string.match(text, '^(%d) (%S+) (%d+) (%d+)$')
+    budget = { number = tonumber(number), standing = said, base = tonumber(base), each = tonumber(each),
+      weight = said == '-' and 0 or 1, see = see, enter = admitting.enter }
+    texts[text] = budget
+  end
+  return budget
+end
+
+return made_host_budgets
