@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import structlog
 
+from crawlstream.keys import encode_id
 from crawlstream.model.crawl import CrawlKey, FiringKey, Lease, Profile
 from crawlstream.model.effects import Release, Requeue, SentRequest, Settle
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
@@ -212,6 +213,8 @@ def pack_release(release: Release) -> list[object]:
     """Pack the release of a page."""
     sent_ms, pauses = none_as(release.sent_ms), (release.crawl_delay_ms, release.rest_ms)
     packed = [release.token, release.delay_ms, sent_ms, release.robots, *pauses]
+    if release.spiderid is not None:
+        return [*packed, "", release.priority, release.gate, encode_id(release.spiderid)]
     if release.gate is not None:
         return [*packed, "", release.priority, release.gate]
     return packed if release.priority is None else [*packed, "", release.priority]

@@ -133,6 +133,10 @@ BUGS = {
         right="put_back(hold, entry_of(hold), priority or hold.lot.priority, in_front, delay_ms)",
         wrong="put_back(hold, entry_of(hold), priority or hold.lot.priority, false, delay_ms)",
     ),
+    "what is handed over to another spider comes back to its own": Bug(
+        right="hold.spider or lot.spider",
+        wrong="lot.spider",
+    ),
     "what a dead worker held comes back in another order": Bug(
         right="table.sort(holds, is_newer)",
         wrong="table.sort(holds, function(a, b) return is_newer(b, a) end)",

@@ -50,6 +50,7 @@ class Working(Part):
         self._places = Random(repr(self.random.getstate()) + "places")
         self._spares = Random(repr(self.random.getstate()) + "spares")
         self._depths = Random(repr(self.random.getstate()) + "depths")
+        self._others = Random(repr(self.random.getstate()) + "others")
         self._packed: dict[str, tuple[Sequence[Links], int]] = {}
         """Links of a settle that its worker has sent, and how many it has left out, by token."""
         self._repeated: set[str] = set()
@@ -125,6 +126,7 @@ class Working(Part):
                 told.requeues.append(Requeue(token=token, delay_ms=delay_ms, sent_ms=sent_ms))
             elif fate < 0.66:
                 how: Any = {"delay_ms": delay_ms, "sent_ms": sent_ms, "gate": self._found_at()}
+                how["spiderid"] = self._handed_to(held)
                 told.releases.append(Release(token=token, **how))
         if chance() < 0.2:
             links = [support.links(self.random.choice(DOMAINS[worker.spiderid]), [0, 1])]
@@ -139,6 +141,11 @@ class Working(Part):
         return (
             self._places.choice(("", *places)) if places and self._places.random() < 0.6 else None
         )
+
+    def _handed_to(self, held: Held) -> str | None:
+        """Return the spider that an entry waits for after its release; None: the same one."""
+        is_shared = held.item.domain == SHARED and self._others.random() < 0.5
+        return self._others.choice((*DOMAINS,)) if is_shared else None
 
     def _stale(self, worker: Worker) -> str:
         """A token without a lease of the worker: the lease is over, or never was."""
@@ -221,7 +228,9 @@ class Working(Part):
             item = model.end(name, release.token, now, release.sent_ms)
             if release.gate is not None:
                 model.gates.locate(item.domain, release.gate)
-            model.put_back(item, now, release.delay_ms, in_front=True)
+            item.spider = release.spiderid or item.spider
+            is_in_front = release.spiderid is None
+            model.put_back(item, now, release.delay_ms, in_front=is_in_front)
 
     def _apply_settle(self, worker: str, settle: Settle, now: int) -> None:
         held = self.model.leases[worker][settle.token].item

@@ -136,7 +136,7 @@ class Release:
     ``crawl_delay_ms`` is the time between two requests that the file requests (0: none).
     ``rest_ms``: its site wants no requests for so long, at this time of day. ``priority``: the
     entry goes to the end of the band of this priority instead. ``gate``: that of its site, by the
-    address that it has; empty: it has none.
+    address that it has; empty: it has none. ``spiderid``: crawlers of this one fetch it instead.
     """
 
     token: str
@@ -147,6 +147,7 @@ class Release:
     rest_ms: int = 0
     priority: int | None = None
     gate: str | None = None
+    spiderid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,7 +239,7 @@ end
 -- A run that is being stopped takes nothing back: the entry counts as stopped (or expired).
 local function put_back(hold, entry, priority, in_front, delay_ms)
   local lot = hold.lot
-  local c, S, state = lot.c, lot.spider, crawl_of(lot.c).state
+  local c, S, state = lot.c, hold.spider or lot.spider, crawl_of(lot.c).state
   if hold.located and gates then
     gates.inside().changes().locate(hold.domain, hold.located)
   end
@@ -248,7 +248,7 @@ local function put_back(hold, entry, priority, in_front, delay_ms)
     return
   end
   local tag = c .. '/' .. int(priority)
-  if tag ~= lot.tag or hold.is_moved then
+  if tag ~= lot.tag or S ~= lot.spider or hold.is_moved then
     local kind = note_band_at(c, hold.domain, S, priority)
     tag, priority = kind.tag, kind.priority
   end

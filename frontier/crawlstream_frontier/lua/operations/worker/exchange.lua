@@ -20,10 +20,10 @@
 --            up to which other partitions must read their links; refused: as in `families`
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
 --   release {token, delay_ms, sent_ms|-1|-2, is robots, Crawl-delay in ms, rest in ms [, site|'' [, priority|nil
---           [, gate|'']]]};
+--           [, gate|'' [, spider]]]]};
 --           rest: until its site may be visited; site: where the entry belongs if it was granted under another
 --           site; priority: the band that it goes to. It goes to the back of its queue there; gate: that of its
---           site, by the address that it has
+--           site, by the address that it has; spider: the one that it waits for from now on, at the back of its queue
 -- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
 --   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed, wall [, gentle [, spent [, trusted]]]};
 --   crowded is 1 or 0, -1 if it was not checked
@@ -211,7 +211,8 @@ for _, requeue in ipairs(requeues) do
 end
 
 for _, release in ipairs(releases) do
-  local token, delay_ms, sent_ms, is_robots, crawl_delay_ms, rest_ms, site, priority, gate = unpack(release, 1, 9)
+  local token, delay_ms, sent_ms, is_robots, crawl_delay_ms, rest_ms, site, priority, gate, S_of_entry =
+    unpack(release, 1, 10)
   local hold = holds[token]
   if hold then
     end_once(hold, sent_ms)
@@ -223,7 +224,8 @@ for _, release in ipairs(releases) do
     if site and site ~= '' then
       hold.domain, hold.is_moved = site, true
     end
-    local in_front = not (hold.is_moved or priority)
+    hold.spider = S_of_entry
+    local in_front = not (hold.is_moved or priority or S_of_entry)
     put_back(hold, entry_of(hold), priority or hold.lot.priority, in_front, delay_ms)
   end
 end
