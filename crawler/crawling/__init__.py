@@ -14,6 +14,7 @@ The packages in the order in which a page passes them:
               memory of all bodies, and chooses which ones wait
 ``lane``      processes the page to its end in one task, if no code of the user takes part;
               ``client`` is libcurl behind the gate
+``autorender``  finds out which pages of crawls with ``render: auto`` need a browser
 ``render``    fetches the page with a browser instead, in a crawler that renders
 ``tls``       fetches the page with curl_cffi, if the site needs the TLS profile of a browser
 ``engine``    is the other way, through Scrapy: ``download_handler`` is the last gate,

@@ -145,6 +145,19 @@ REQUISITES = Counter(
     " (`robots_unknown`), because the time was over (`late`); or `failed`.",
     ["outcome"],
 )
+RENDER_HANDED_OVER = Counter(
+    "crawlstream_render_handed_over",
+    "Number of pages of crawls with automatic rendering that were handed over to crawlers with a"
+    " browser: for the verdict on their `family`, as a `trial`, or because their document was a"
+    " `shell`.",
+    ["why"],
+)
+RENDER_PAIRS = Counter(
+    "crawlstream_render_pairs",
+    "Number of documents of crawls with automatic rendering that were compared with the rendered"
+    " page: it had text or links that only a browser shows (`needed`), or not (`plain`).",
+    ["outcome"],
+)
 SCREENSHOTS = Counter(
     "crawlstream_screenshots",
     "Number of screenshots that crawls wanted: `taken`, or the `error` in the result.",

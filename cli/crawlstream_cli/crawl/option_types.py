@@ -52,6 +52,14 @@ Tls = Annotated[
         ),
     ),
 ]
+Render = Annotated[
+    bool,
+    typer.Option("--render", help="Have the pages rendered by a browser: see `up --renderers`."),
+]
+RenderAuto = Annotated[
+    bool,
+    typer.Option("--render-auto", help="Have only pages rendered by a browser that need one."),
+]
 Screenshot = Annotated[
     str | None,
     typer.Option(

@@ -32,6 +32,8 @@ from crawlstream_cli.crawl.option_types import (
     DomainBytes,
     DomainFailedShare,
     HostBudget,
+    Render,
+    RenderAuto,
     Score,
     Screenshot,
     Tls,
@@ -231,13 +233,8 @@ class RequestOptions:
         typer.Option(metavar="PRICE", help="Highest price of a page, such as 'USD 0.01'."),
     ] = None
 
-    render: Annotated[
-        bool,
-        typer.Option(
-            "--render", help="Have the pages rendered by a browser: see `up --renderers`."
-        ),
-    ] = False
-
+    render: Render = False
+    render_auto: RenderAuto = False
     screenshot_of: Screenshot = None
     actions: Actions = None
     archive: Archive = False
@@ -308,7 +305,13 @@ def for_output(options: RequestOptions, output: Path | None) -> RequestOptions:
 
 def _wish(options: RequestOptions) -> Any:
     part, actions = options.screenshot_of, options.actions
-    return wish_of(render=options.render, screenshot=part, actions=actions)
+    wish = wish_of(render=options.render, screenshot=part, actions=actions)
+    if options.render_auto and wish:
+        raise ConfigError(
+            "--render-auto excludes --render, --screenshot-of and --actions, which need a browser"
+            " for every page: leave out one of them"
+        )
+    return "auto" if options.render_auto else wish
 
 
 def _check(options: RequestOptions) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.egress.render import lane_of
+from crawlstream.model.egress.render import lanes_of, render_wish
 from crawlstream.model.scope import SitemapUse
 from crawlstream.model.state import CrawlState
 from crawlstream.tasks import beside
@@ -150,11 +151,16 @@ class CrawlSession:
                 self._crawl,
                 follower.progress,
                 hosts=self._hosts,
-                lane=lane_of(self._crawl.spiderid, renders=any(r.get("render") for r in requests)),
+                lanes=self._lanes_of(requests),
                 on_absence=partial(self._tell, style="yellow"),
             )
             async with living_line(console, watch), beside(watch.run()):
                 yield follower
+
+    def _lanes_of(self, requests: Requests) -> Sequence[str]:
+        wishes = (render_wish(request.get("render")) for request in requests)
+        lanes = (lanes_of(self._crawl.spiderid, wish) for wish in wishes)
+        return list(dict.fromkeys(chain.from_iterable(lanes)))
 
     async def _introduce(self, requests: Requests) -> None:
         """Print the facts to know before the first page."""

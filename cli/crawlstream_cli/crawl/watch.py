@@ -42,15 +42,17 @@ class CrawlWatch:
         progress: CrawlProgress,
         *,
         hosts: Sequence[str],
-        lane: str = "",
+        lanes: Sequence[str] = (),
         on_absence: Callable[[str], None],
     ) -> None:
         """``hosts`` are those of the seeds; where they are one site, its pace is watched.
 
-        ``lane``: whose crawlers are to fetch it; "": those of its spider.
+        ``lanes``: whose crawlers are to fetch it; none: those of its spider.
         """
         self.crawl = crawl
-        self.lane = lane or crawl.spiderid
+        self._lanes = lanes or (crawl.spiderid,)
+        self.lane = self._lanes[0]
+        """Lane whose crawlers are missing, if any are."""
         self.progress = progress
         self.state: CrawlState | None = None
         self.site: DomainReport | None = None
@@ -113,7 +115,11 @@ class CrawlWatch:
 
     async def _missing(self) -> str:
         is_taken = self.progress.accepted or self.state is not None
-        return await absence(self._settings, self.lane, with_intake=not is_taken)
+        for lane in self._lanes:
+            if told := await absence(self._settings, lane, with_intake=not is_taken):
+                self.lane = lane
+                return told
+        return ""
 
     def _note_absence(self, sentence: str) -> None:
         if sentence != self.absence:

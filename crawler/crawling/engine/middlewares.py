@@ -37,7 +37,7 @@ from crawling.response.codings import (
     without_codings,
 )
 from crawling.response.media_type import media_type
-from crawling.response.outcome import Outcomes
+from crawling.response.outcome import Outcomes, PageEnded
 from crawling.robots.lines import product_token
 from crawling.robots.request import ROBOTS
 from crawlstream.boot.failpoints import failpoint
@@ -75,8 +75,17 @@ class OutcomeMiddleware:
             response = with_charset(response)
             response.request = request
             await self._outcomes.judge(page, response)
+            if page.lease.profile.render is not None:
+                self._look(page, response)
             self._read_directives(page, request, response)
         return response
+
+    def _look(self, page: Page, response: Response) -> None:
+        """Compare a page with its document, or hand it over to a browser."""
+        with self._recorder.noting(page):
+            goes_on = self._outcomes.look(page, response)
+        if not goes_on:
+            raise PageEnded
 
     def _read_directives(self, page: Page, request: Request, response: Response) -> None:
         agent = (request.headers.get(b"User-Agent") or b"").decode("latin-1")

@@ -25,7 +25,7 @@ from crawling.page.scrapy_request import InheritedSpider
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import READS_SITEMAP, Entry
 from crawlstream.model.effects import FOUND, FOUND_EARLY, Links
-from crawlstream.model.egress.render import lane_of
+from crawlstream.model.egress.render import lanes_of
 from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import domain_key, fingerprint, host_of, link_url, look_up_link
 from crawlstream.wire.stored import LinkEncoder, encode_entry, encode_version, short_extras
@@ -200,7 +200,7 @@ class Children:
             return None
         lease = self._page.lease
         if spiderid == lease.crawl.spiderid:
-            return lane_of(spiderid, renders=lease.profile.render is not None)
+            return lanes_of(spiderid, lease.profile.render)[0]
         return spiderid
 
     def _spider_of(self, request: Request) -> str | None:
@@ -302,7 +302,7 @@ class Children:
             group = Links(
                 domain=domain,
                 priority=priority,
-                spiderid=spiderid,
+                spiderid=spiderid or self._page.links_wait_for,
                 counts=counts,
                 linked=self._linked if counts else 0,
                 standing=self._standing.to(domain) if self._standing and counts else "",

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from scrapy.http import Response
+
 from crawling.page.directives import NO_DIRECTIVES, Directives
 from crawling.page.guard_notes import GuardNotes
 from crawling.page.parsed_page import ParsedPage
@@ -160,6 +162,10 @@ class Page:
     """Its response as it was sent; None: its crawl does not keep it, or another client sent it."""
     render: Mapping[str, object] | None = None
     """Time and traffic of the browser that rendered it; None: no browser did."""
+    sent_document: Response | None = None
+    """Its document as it was sent, until that is compared with the rendered one."""
+    links_wait_for: str | None = None
+    """Name under which its links wait; None: that of its own lease."""
     screenshot: Screenshot | None = None
     """Its picture, or why there is none; None: its crawl does not want one."""
     refused: SiteReaction | None = None

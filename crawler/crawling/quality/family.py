@@ -40,6 +40,12 @@ def families_of(url: str, site_main_host: str) -> tuple[str, ...]:
     return tuple(found) or (_form_of(path),)
 
 
+def path_family(url: str) -> str:
+    """Return the family of an address by its path alone."""
+    match = _REST.match(url)
+    return _form_of(match[1] if match else "")
+
+
 def _names_in(query: str) -> list[str]:
     """Return the different names of a query's arguments, in their order, as they are written.
 

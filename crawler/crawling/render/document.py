@@ -17,6 +17,8 @@ _DOM_S = 5.0
 _HAS_TEXT, _LOADED, _QUIET = "DOMContentLoaded", "load", "networkIdle"
 """The browser's names for stages of loading; quiet: no request for half a second."""
 _PART = 1024 * 1024
+UNPACKED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+"""Headers that describe the body before it is decompressed."""
 
 
 class Document:
@@ -68,6 +70,23 @@ class Document:
             words = f"no complete response within {self._visit.ready_s:g} s"
             raise DownloadTimeoutError(words) from None
         return b"".join(parts)
+
+    async def begin(self, head: Told) -> bytes | None:
+        """Have the browser show a document; return its body in crawls that compare it."""
+        if not self._visit.options.auto:
+            self._pipe.send("Fetch.continueResponse", self._session, requestId=head["requestId"])
+            return None
+        body = await self.raw(head["requestId"])
+        headers = [one for one in head["responseHeaders"] if one["name"].lower() not in UNPACKED]
+        self._pipe.send(
+            "Fetch.fulfillRequest",
+            self._session,
+            requestId=head["requestId"],
+            responseCode=head["responseStatusCode"],
+            responseHeaders=headers,
+            body=base64.b64encode(body).decode(),
+        )
+        return body
 
     async def run(self, expression: str) -> Any:
         """Return the value of an expression, hidden from the page's scripts; None if it fails."""

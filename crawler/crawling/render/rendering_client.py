@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -43,6 +43,7 @@ from crawling.page.scrapy_request import is_at_home
 from crawling.render.browsers import Browsers
 from crawling.render.cdp import BrowserGone
 from crawling.render.cookies import cookies_of
+from crawling.render.document import UNPACKED
 from crawling.render.judge import Decision, FurtherRequest, Judge, Rests
 from crawling.render.screenshot import TYPES
 from crawling.render.tab import Tab
@@ -53,6 +54,7 @@ from crawling.render.visit import (
     RenderFailed,
     RenderOptions,
 )
+from crawling.response.charset import with_charset
 from crawling.response.redirects import leads_on
 from crawling.response.site_feedback import reported
 from crawling.robots.request import ROBOTS
@@ -156,6 +158,10 @@ class RenderingClient:
                     raise
                 outcome = _outcome_of(made)
                 page.screenshot = _screenshot_of(page, made)
+                if made.sent is not None:
+                    page.sent_document = with_charset(
+                        _response(request, replace(made, body=made.sent, is_rendered=False))
+                    )
                 if made.is_rendered:
                     page.render = {
                         "requests": judge.sent,
@@ -354,17 +360,13 @@ def _failure(error: LoadFailed) -> Exception:
     return TransferFailed(reason or "connection_lost", code)
 
 
-_UNPACKED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-"""Headers that describe the body before it is decompressed."""
-
-
 def _response(request: Request, made: RenderedPage) -> Response:
     """Return the Scrapy response: the document's head, with the DOM as its body."""
     lines = [b"HTTP/1.1 %d" % made.status]
     lines += [
         f"{name}: {part}".encode("latin-1", "replace")
         for name, value in made.headers
-        if name.lower() not in _UNPACKED
+        if name.lower() not in UNPACKED
         for part in value.split("\n")
     ]
     response = response_of(request, lines, made.body, "", flags=[])

@@ -130,7 +130,7 @@ class Tab:
             if has_body(made.status):
                 made.body = await self._page.raw(head["requestId"])
             return made
-        self.pipe.send("Fetch.continueResponse", self._session, requestId=head["requestId"])
+        made.sent = await self._page.begin(head)
         made.is_rendered = True
         moved_to = await self._prepared(made)
         if moved_to:

@@ -41,6 +41,8 @@ class RenderOptions:
     """Milliseconds to wait after that."""
     types: tuple[str, ...] | None = None
     """Allowed types, from ``TYPES``; None: those that the operator allows."""
+    auto: bool = False
+    """True if only pages are rendered that need it."""
     screenshot: str | None = None
     """Part of the page: ``viewport``, ``full``, or ``element:`` and a CSS selector."""
     actions: tuple[Mapping[str, Any], ...] = ()
@@ -117,6 +119,8 @@ class RenderedPage:
     """Effects of its actions, as its result has them."""
     screenshot: Screenshot | None = None
     """The screenshot; None: none was taken."""
+    sent: bytes | None = None
+    """Body of the document as it was sent, for automatic rendering."""
 
 
 def is_page(status: int, headers: Mapping[str, str]) -> bool:

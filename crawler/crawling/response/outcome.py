@@ -64,6 +64,9 @@ class Outcomes:
         self._count = count
         self.redirects = redirects
         self._payments = payments
+        self.look: Callable[[Page, Response], bool] = lambda _page, _response: True
+        """Looks at the response of a page of a crawl with ``render``; returns False if the page
+        was handed over to a browser."""
         self.archive: Callable[[Page, Response], Awaitable[None]] | None = None
         """Publishes the response of a redirect, for crawls that archive it."""
         self.documents = DocumentReader() if settings.documents else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crawling.autorender.choice import RenderChoice
 from crawling.background import Tasks
 from crawling.egress.patience import Patience
 from crawling.egress.payments import Payments
@@ -44,6 +45,7 @@ from crawling.runtime.clients import Clients
 from crawling.runtime.domain_budgets import DomainBudgets
 from crawling.runtime.lease_guard import LeaseGuard
 from crawling.runtime.neighbours import Neighbours
+from crawling.runtime.render_screen import RenderScreen
 from crawling.runtime.request_source import RequestSource
 from crawling.runtime.sessions import Sessions
 from crawling.runtime.spare_return import SpareReturn
@@ -52,6 +54,7 @@ from crawling.tls.targets import require
 from crawling.waste.watch import WasteWatch
 from crawlstream.boot.settings import Settings
 from crawlstream.keys import encode_id
+from crawlstream.model.egress.render import lane_of
 from crawlstream.model.process import Process
 from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream.stats.tally import Tally
@@ -150,6 +153,7 @@ def _robots(
         screen = RightsFiles(kinds, robots, elsewhere.book, leases=leases, tasks=tasks, **how)
     if isinstance(leases, TracedLeases):
         screen = TracedScreening(screen, leases)
+    screen = _chosen(crawler, clients, screen, outcomes, tasks=tasks)
     return robots, screen, FurtherRobots(robots, elsewhere, Verdicts(outcomes, agent))
 
 
@@ -180,6 +184,18 @@ def _requisites(
     return requisites
 
 
+def _chosen(
+    crawler: Crawler, clients: Clients, screen: Screening, outcomes: Outcomes, *, tasks: Tasks
+) -> Screening:
+    """Return what screens pages by their need for a browser, too, and releases spare ones."""
+    choice = RenderChoice(lambda partition: clients.frontiers[partition].sketches, tasks)
+    screen = SpareReturn(screen, outcomes.leases)
+    lane = lane_of(crawler.spidercls.name, renders=outcomes.settings.render)
+    chosen = RenderScreen(screen, choice, outcomes.leases, tasks, lane=lane)
+    outcomes.look = chosen.look
+    return chosen
+
+
 def _guarded(
     screen: Screening,
     robots: Robots,
@@ -191,7 +207,6 @@ def _guarded(
 ) -> Screening:
     """Return what screens pages by budgets of their domains and the waste guard, too."""
     waste, agent = outcomes.endings.waste, robots.agent
-    screen = SpareReturn(screen, outcomes.leases)
     if waste is None:
         return DomainBudgets(screen, outcomes.endings.skipping)
     neighbours = None

@@ -17,7 +17,7 @@ from crawlstream.model.effects import (
     ScheduleChange,
     Seed,
 )
-from crawlstream.model.egress.render import lane_of
+from crawlstream.model.egress.render import lanes_of
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.wire import schedules, stored
 from crawlstream_frontier.codec.entries import hash_of_profile
@@ -81,7 +81,7 @@ def entry_fields(seed: Seed, profiles: Profiles) -> list[object]:
     return [
         seed.domain,
         in_tens(seed.priority) if _is_in_tens(seed.profile) else seed.priority,
-        encode_id(lane_of(seed.crawl.spiderid, renders=seed.profile.render is not None)),
+        encode_id(lanes_of(seed.crawl.spiderid, seed.profile.render)[0]),
         seed.fingerprint,
         seed.entry,
         profiles.number(seed.profile),

@@ -37,6 +37,7 @@ class Field(NamedTuple):
     """``text``, ``number``, ``lines`` (a list), ``pairs``, ``json``, ``time``, ``truth``,
     ``method``, ``long`` (a text of lines)."""
     example: str = ""
+    """Also a value of ``truth`` besides yes and no, if there is one."""
 
 
 MORE: Sequence[Field] = tuple(

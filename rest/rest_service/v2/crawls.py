@@ -14,7 +14,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.egress.render import lane_of
+from crawlstream.model.egress.render import lanes_of
 from crawlstream.model.request import LATEST, ActionRequest, Steering
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import host_of, unlikely_host
@@ -134,7 +134,7 @@ async def _warnings(service: Service, seeds: Sequence[SeedInput]) -> Sequence[st
 def _absences(seeds: Sequence[SeedInput], spiders: Spiders) -> Iterator[str]:
     """Yield a sentence for each spider that seeds would wait for; none if that is not known."""
     wanted = dict.fromkeys(
-        lane_of(seed.request.spiderid, renders=seed.request.render is not None) for seed in seeds
+        lane for seed in seeds for lane in lanes_of(seed.request.spiderid, seed.request.render)
     )
     if spiders is not None:
         for name in islice((one for one in wanted if one not in spiders), _WARNINGS_TOLD):

@@ -78,6 +78,8 @@ def test_every_option_is_a_field_that_the_cluster_takes(typed: Any) -> None:
     assert isinstance(decode(orjson.dumps(request)), CrawlRequest)
     (request,) = typed(SEED, "--drop-parameter", "utm_*", "--keep-parameter", "id")
     assert request["parameters"] == {"keep": ["id"], "drop": ["utm_*"]}
+    (request,) = typed(SEED, "--render-auto")
+    assert request["render"] == "auto"
     (request,) = typed(SEED, "--score", "inlinks")
     assert request["score"] == "inlinks"
     (request,) = typed(SEED, "--host-budget", "10, 5")
@@ -120,8 +122,9 @@ def test_every_scope_is_taken(scope: Scope, typed: Any) -> None:
         ),
         (RequestOptions(sitemaps=SitemapUse.ALSO), "--sitemaps needs --depth of at least 1"),
         (RequestOptions(host_budget="10"), "--host-budget 10: must be two numbers up to 999999"),
+        (RequestOptions(render_auto=True, render=True), "--render-auto excludes --render"),
     ],
-    ids=["header", "prefer", "empty prefer", "attr", "prefix", "sitemaps", "host budget"],
+    ids=["header", "prefer", "empty prefer", "attr", "prefix", "sitemaps", "host budget", "render"],
 )
 def test_what_cannot_be_meant_is_said_before_anything_is_fed(
     wishes: RequestOptions, sentence: str

@@ -276,6 +276,7 @@ def test_a_scrape_is_a_seed_of_the_highest_priority() -> None:
             {"screenshot": "full", "wait_ms": 9},
         ),
         ({"render": {"screenshot": "full"}}, {"screenshot": "full"}),
+        ({"render": "auto"}, {"auto": True}),
         ({"render": {"actions": [{"scroll": 1}]}}, {"actions": [{"scroll": 1}]}),
     ],
 )

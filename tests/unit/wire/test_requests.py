@@ -238,6 +238,8 @@ REFUSED = [
     (CRAWL, {"tls": "ssl3"}),
     (CRAWL, {"tls": ["legacy"]}),
     (CRAWL, {"tls": "legacy", "render": True}),
+    (CRAWL, {"render": "always"}),
+    (CRAWL, {"render": {"auto": "auto"}}),
     (CRAWL, {"max_price": "USD 0.01"}),
     (CRAWL, {"requisites": True}),
     (CRAWL, {"requisites": True, "archive": False}),

@@ -142,6 +142,9 @@ def _check_render(values: Mapping[str, Any]) -> None:
     wish = render_wish(values.get("render"))
     if wish is not None and values.get("method", "GET") != "GET":
         raise InvalidRequest(Refusal.BAD_REQUEST, ["$.render: needs the method GET"])
+    if wish and wish.get("auto") and not wish.keys().isdisjoint(("screenshot", "actions")):
+        problem = "$.render: `auto` excludes `screenshot` and `actions`: these need a browser"
+        raise InvalidRequest(Refusal.BAD_REQUEST, [f"{problem} for every page"])
     _refuse_if(Refusal.BAD_REQUEST, _bad_actions((wish or {}).get("actions", ())))
 
 

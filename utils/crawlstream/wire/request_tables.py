@@ -106,7 +106,7 @@ def _torn(line: int, problem: str) -> InvalidRequest:
 
 def _cell(name: str, text: str) -> object:
     kinds = _KINDS.get(name, ("string",))
-    if "string" in kinds:
+    if "string" in kinds and "boolean" not in kinds:
         return text
     if "boolean" in kinds and text.lower() in _TRUTHS:
         return text.lower() == "true"

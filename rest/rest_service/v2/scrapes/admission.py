@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from crawlstream.errors import KafkaUnavailable, RedisUnavailable
-from crawlstream.model.egress.render import lane_of
+from crawlstream.model.egress.render import is_lane, lanes_of
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.throttle_table import ThrottleTable, site_of
 from crawlstream.model.url import domain_key, host_of
@@ -110,11 +110,10 @@ async def check_workers(service: Service, request: CrawlRequest) -> None:
     spiders = await living_spiders(service)
     if spiders is None:
         raise RedisUnavailable("Redis does not answer")
-    renders = request.render is not None
-    lane = lane_of(request.spiderid, renders=renders)
-    if lane not in spiders:
-        code = "no_renderer" if renders else "no_worker"
-        raise RequestRefused(409, f"{absence(lane, spiders=spiders)}.", code=code)
+    for lane in lanes_of(request.spiderid, request.render):
+        if lane not in spiders:
+            code = "no_renderer" if is_lane(lane) else "no_worker"
+            raise RequestRefused(409, f"{absence(lane, spiders=spiders)}.", code=code)
 
 
 async def _ticket(

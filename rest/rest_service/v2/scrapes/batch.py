@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from crawlstream.errors import InvalidRequest, KafkaUnavailable
+from crawlstream.model.egress.render import lanes_of
 from crawlstream.model.event import PageReply
 from crawlstream.wire import jsontext
 from crawlstream_frontier.scrapes.scrape_names import MOST_OF_BATCH, BatchName, ScrapeKind
@@ -99,7 +100,7 @@ async def begin_batch(
     """
     name = service.scrape_names.batch(max(one.deadline for one in orders), _kind_of(orders))
     plans = await asyncio.to_thread(_plans, orders, name, service, client)
-    for renders in {plan.order.wish is None: plan for plan in plans}.values():
+    for renders in {lanes_of("link", plan.order.wish): plan for plan in plans}.values():
         await check_workers(service, renders.request)
     service.extraction.warm()
     service.records.warm(service.topics.crawled)

@@ -78,8 +78,9 @@ class ScrapeOrder(BaseModel):
     """Seconds that the call waits for the page; 0: it returns the id at once."""
     deadline: Annotated[int, Field(ge=30, le=3600)] = 120
     """Seconds after which the page is not fetched any more, rounded up to 2, 15 or 60 minutes."""
-    render: bool | dict[str, Any] = False
-    """True, or options: in a browser, as for a crawl; ``actions`` are done in the page."""
+    render: bool | Literal["auto"] | dict[str, Any] = False
+    """True, or options: in a browser, as for a crawl; ``actions`` are done in the page. ``auto``:
+    if the page needs a browser."""
     max_age: Annotated[int, Field(ge=0, le=2_592_000)] = 0
     """Seconds: a page of the last hour that is at most so old is returned instead of a new one."""
     headers: Any = None

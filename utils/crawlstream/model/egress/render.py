@@ -30,6 +30,13 @@ def lane_of(spider: str, *, renders: bool) -> str:
     return spider + _ENDING if renders else spider
 
 
+def lanes_of(spider: str, render: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the names under which pages of a crawl wait; the first is that of its seeds."""
+    if render is not None and render.get("auto"):
+        return (spider, spider + _ENDING)
+    return (lane_of(spider, renders=render is not None),)
+
+
 def is_lane(name: str) -> bool:
     """Return whether a name is a lane of crawlers with a browser; spiders must not be named so."""
     return name.endswith(_ENDING)
@@ -40,11 +47,11 @@ def spider_of(lane: str) -> str:
     return lane.removesuffix(_ENDING)
 
 
-def render_wish(value: bool | Mapping[str, Any] | None) -> Mapping[str, Any] | None:  # noqa: FBT001  as it stands in JSON
+def render_wish(value: bool | str | Mapping[str, Any] | None) -> Mapping[str, Any] | None:  # noqa: FBT001  as it stands in JSON
     """Return the ``render`` of a crawl request in normal form; None: no browser is needed."""
     if value is None or value is False:
         return None
-    given = {} if value is True else value
+    given: Any = {} if value is True else {value: True} if isinstance(value, str) else value
     # No types are none; no actions are as if there were no list.
     kept = (each for each in sorted(given.items()) if each != ("actions", []))
     return {name: each for name, each in kept if each not in (None, 0)}
