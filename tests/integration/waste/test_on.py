@@ -159,9 +159,10 @@ async def test_pages_that_were_queued_before_a_verdict_are_judged_when_they_are_
         state = await cluster.end_of(crawl, timeout_s=60)
     paths = web.paths()
     assert paths[:2] == ["/", "/slow"]
-    assert {"/p/1", plain, "/p/3", *among} == set(paths[2:-2])
+    assert {"/p/1", plain, "/p/3", *among} | {view, search} == set(paths[2:])
     assert [path for path in paths if path in among] == among
-    assert set(paths[-2:]) == {view, search}
+    # A page that the worker looks at without a grant may come behind a page of the last band.
+    assert {view, search} <= set(paths[-4:])
     assert (state.skipped_by_reason, state.redirected) == ({"guard_parameter": 200}, 1)
     assert state.residual == 0
     events = cluster.records(cluster.topics.events)
