@@ -58,6 +58,7 @@ class Name(StrEnum):
     SIGNED = "signed"
     DIRECTIVES = "directives"
     RENDER = "render"
+    AUTO = "auto"
     REQUISITES = "requisites"
     VISITS = "visits"
     FRESHNESS = "freshness"
