@@ -127,7 +127,9 @@ async def test_every_metric_of_a_running_cluster_is_documented(
     told = {process: await metrics_of(cluster, process) for process in PROCESSES}
     for process, text in told.items():
         kinds = {"Every process", kind_of(process)}
-        modules = [module for of, module in METRICS.items() if kinds & {of, *of.split(" and ")}]
+        modules = [
+            module for of, module in METRICS.items() if kinds & {of, *re.split(", | and ", of)}
+        ]
         known = {metric._name for module in modules for metric in metrics_in(module)}
         names = set(re.findall(r"^# TYPE (crawlstream_\w+?)(?:_total)? ", text, re.MULTILINE))
         assert names == known, process

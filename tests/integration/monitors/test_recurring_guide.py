@@ -179,7 +179,7 @@ def _has_skipped(house: House, appid: str, reasons: set[str]) -> bool:
     return found == reasons
 
 
-@wish("nothing to be made up for after an outage")
+@wish("no late firing after an outage")
 async def _nothing_late(house: House, appid: str, told: Fields) -> None:
     house.begin(hub=page())
     minute = datetime.fromtimestamp(time.time() - 300, UTC).minute
