@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lib.harness import Benchmark, Figures, Line
 from lib.load import KEYS
@@ -33,7 +33,6 @@ from crawlstream_frontier.frontier import Frontier
 PAGES = int(os.environ.get("BENCH_PAGES", "100"))
 KINDS = ("shell", "taken over", "plain", "plain", "shell", "taken over", "taken over", "plain")
 RULE = ThrottleRule(hits=1_000, window_s=1, concurrency=8)
-BLOCKED = ThrottleRule(hits=0, window_s=1)
 _TEXT = "".join(f"<p>Paragraph {n} of a page that is like many others.</p>" for n in range(40))
 _CRAWL = CrawlKey("link", "bench", "auto")
 _LIMITS = RequestLimits()
@@ -78,18 +77,17 @@ def _web() -> Mapping[str, Page]:
     return pages
 
 
-async def _let(frontier: Frontier, rule: ThrottleRule, version: int) -> None:
-    table = ThrottleTable(default=rule, czxid=1, mzxid=version)
-    assert await frontier.rules.copy(table)
-
-
-async def _feed(redis: Redis, urls: list[str], *, render: str | bool) -> Frontier:
-    """Return a frontier with a seed of each site, none of which may be visited yet."""
+async def _open(redis: Redis) -> Frontier:
+    """Return an empty frontier."""
     await redis.flushall()
     frontier = Frontier(redis, KEYS)
     await frontier.positions.restore(Loss(topic_id="in", kafka_partition=0, offset=0))
     await frontier.pools.copy(PoolTable(czxid=1, mzxid=1))
-    await _let(frontier, BLOCKED, 1)
+    await frontier.rules.copy(ThrottleTable(default=RULE, czxid=1, mzxid=1))
+    return frontier
+
+
+async def _feed(frontier: Frontier, urls: Sequence[str], *, render: str | bool) -> None:
     fields = {"appid": _CRAWL.appid, "crawlid": _CRAWL.crawlid, "maxdepth": 99, "render": render}
     seeds = [
         seed_fed(request, Record("in", 0, at, 1, None, json.dumps(request).encode()), _LIMITS)
@@ -97,7 +95,6 @@ async def _feed(redis: Redis, urls: list[str], *, render: str | bool) -> Frontie
     ]
     batch = IntakeBatch(topic_id="in", kafka_partition=0, start=0, next=len(seeds), records=seeds)
     await frontier.intake.apply(batch)
-    return frontier
 
 
 async def _until_ended(frontier: Frontier) -> int:
@@ -114,7 +111,7 @@ async def _crawl(redis: Redis, kafka: str, folder: str, *, render: str | bool) -
     """Crawl the web by a crawler with a browser and one without."""
     with serving(_web()) as web:
         urls = [web.url(f"/{site}/0", f"127.0.1.{site + 1}") for site in range(len(KINDS))]
-        frontier = await _feed(redis, urls, render=render)
+        frontier = await _open(redis)
         env = environment(redis, kafka, folder)
         with (
             running(*CRAWLER, folder=folder, **env) as plain,
@@ -123,7 +120,7 @@ async def _crawl(redis: Redis, kafka: str, folder: str, *, render: str | bool) -
             while await redis.zcard(KEYS.workers()) < 2:
                 await asyncio.sleep(_LOOK_S)
             before, began = tree.cpu_s(plain) + tree.cpu_s(renderer), time.monotonic()
-            await _let(frontier, RULE, 2)
+            await _feed(frontier, urls, render=render)
             pages = await _until_ended(frontier)
             took_s = time.monotonic() - began
             cpu_s = tree.cpu_s(plain) + tree.cpu_s(renderer) - before
