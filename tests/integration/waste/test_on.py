@@ -161,8 +161,8 @@ async def test_pages_that_were_queued_before_a_verdict_are_judged_when_they_are_
     assert paths[:2] == ["/", "/slow"]
     assert {"/p/1", plain, "/p/3", *among} | {view, search} == set(paths[2:])
     assert [path for path in paths if path in among] == among
-    # A page that the worker looks at without a grant may come behind a page of the last band.
-    assert {view, search} <= set(paths[-4:])
+    # Pages that the worker looks at without a grant, 128 at most, may come behind the last band.
+    assert min(map(paths.index, (view, search))) > paths.index(among[0])
     assert (state.skipped_by_reason, state.redirected) == ({"guard_parameter": 200}, 1)
     assert state.residual == 0
     events = cluster.records(cluster.topics.events)
